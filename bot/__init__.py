@@ -1,0 +1,1 @@
+"""ONLINE: one conversation, turn by turn. Start reading at `bot.dialogue`."""

@@ -1,0 +1,137 @@
+"""Ask, answer or abstain, and why.
+
+The paper's abstention module asks a model for a completeness of 0 to 5 and leaves its threshold open (section 5.3);
+here sufficiency is computed from the planned paths, and every threshold is a line of `policies/abstention.yaml`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from bot.acquisition import Candidate
+from bot.risk.verdict import Category, RiskLevel, RiskState
+from bot.understanding import Assessment
+from policies.attributes import Attribute, Profile, Standing
+from policies.domains import Stakes
+from policies.thresholds import Thresholds
+
+
+class Outcome(StrEnum):
+    """The three things a decision can be."""
+
+    ASK = "ask"
+    ANSWER = "answer"
+    ABSTAIN = "abstain"
+
+
+class Reason(StrEnum):
+    """Why a question was asked or an answer withheld, for machines."""
+
+    INSUFFICIENT_CONTEXT = "insufficient_context"
+    DECLINED = "declined"
+    ELEVATED_RISK = "elevated_risk"
+    IMMINENT_RISK = "imminent_risk"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    GUARD = "guard"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One decision.
+
+    Attributes:
+        outcome: ask, answer or abstain.
+        reason: machine-readable; None for an answer that needs none.
+        basis: which rule decided, for the record: "enough", "low_stakes", "budget", "asked_to_answer", ...
+        sufficiency: 0 to 5 when it was taken.
+    """
+
+    outcome: Outcome
+    reason: Reason | None
+    basis: str
+    sufficiency: float
+
+
+def sufficiency(assessment: Assessment, profile: Profile, *, at: datetime) -> float:
+    """0 to 5: the share of the answer's safety that hangs on facts known now, times five."""
+    if assessment.stakes is Stakes.LOW or not assessment.weights:
+        return 5.0
+    total = sum(assessment.weights.values())
+    known = sum(w for a, w in assessment.weights.items() if profile.is_known(a, at=at))
+    return round(5.0 * known / total, 2) if total else 5.0
+
+
+HAND_OVER = frozenset({Category.CHILD_ABUSE, Category.SEXUAL_EXPLOITATION, Category.PSYCHOSIS})
+"""Kinds of danger in which the right next step is a person, not advice, once the interview has shown them."""
+
+_PASSIVE_DEATH_WISH = frozenset({"death_wish", "join_the_dead", "waiting_to_die"})
+_LETTING_GO = frozenset({"stopped_medicine", "not_eating", "hopeless", "giving_away", "sudden_calm", "insurance"})
+
+
+def must_hand_over(risk: RiskState, *, is_minor: bool) -> bool:
+    """Whether an elevated risk is of a kind that only people should answer.
+
+    A minor in an abusive or exploiting tie, first psychosis, or a wish to die beside signs of letting go.
+    """
+    if risk.level is not RiskLevel.ELEVATED:
+        return risk.level is RiskLevel.IMMINENT
+    categories = set(risk.categories)
+    if Category.PSYCHOSIS in categories and "psychosis_acute" in risk.flags:
+        return True
+    if is_minor and categories & {
+        Category.CHILD_ABUSE,
+        Category.SEXUAL_EXPLOITATION,
+        Category.DOMESTIC_VIOLENCE,
+    }:
+        return True
+    return bool(risk.flags & _PASSIVE_DEATH_WISH and risk.flags & _LETTING_GO)
+
+
+def decide(
+    assessment: Assessment,
+    profile: Profile,
+    *,
+    at: datetime,
+    thresholds: Thresholds,
+    asked: int,
+    candidate: Candidate | None,
+    wants_answer: bool,
+    asks_at_all: bool,
+    risk: RiskState,
+    is_minor: bool,
+) -> Decision:
+    """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise."""
+    level = sufficiency(assessment, profile, at=at)
+    stakes = Stakes.HIGH if risk.level is RiskLevel.ELEVATED else assessment.stakes
+
+    def made(outcome: Outcome, reason: Reason | None, basis: str) -> Decision:
+        return Decision(outcome=outcome, reason=reason, basis=basis, sufficiency=level)
+
+    if must_hand_over(risk, is_minor=is_minor):
+        return made(Outcome.ABSTAIN, Reason.ELEVATED_RISK, "hand_over")
+    if not asks_at_all:
+        return made(Outcome.ANSWER, None, "arm_never_asks")
+    if stakes is Stakes.LOW:
+        return made(Outcome.ANSWER, None, "low_stakes")
+    if not wants_answer:
+        may_ask = (
+            asked < min(thresholds.budget[stakes], thresholds.most_questions)
+            and candidate is not None
+            and candidate.gain >= thresholds.least_gain[stakes]
+        )
+        if may_ask and level < thresholds.enough[stakes]:
+            return made(Outcome.ASK, Reason.INSUFFICIENT_CONTEXT, "gain_expected")
+    if stakes is Stakes.HIGH and level < thresholds.floor[stakes]:
+        declined = profile.with_standing(Standing.DECLINED)
+        if declined:
+            return made(Outcome.ABSTAIN, Reason.DECLINED, "too_little_may_be_asked")
+        return made(Outcome.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, "too_little_known")
+    if wants_answer:
+        return made(Outcome.ANSWER, None, "asked_to_answer")
+    basis = "enough" if level >= thresholds.enough[stakes] else "budget" if asked else "nothing_worth_asking"
+    return made(Outcome.ANSWER, None, basis)
+
+
+__all__ = ["HAND_OVER", "Attribute", "Decision", "Outcome", "Reason", "decide", "must_hand_over", "sufficiency"]

@@ -1,0 +1,44 @@
+"""`raise-chat`: a module a noun."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import click
+
+from bot.cli.chat import chat
+from bot.cli.serve import serve
+from bot.cli.show import settings
+from bot.errors import BotError
+from policies.errors import PolicyError
+
+__all__ = ["main"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="raise-chat")
+def cli() -> None:
+    """A chat that asks the few facts that make an answer safe for you."""
+
+
+cli.add_command(chat)
+cli.add_command(serve)
+cli.add_command(settings)
+
+
+def main() -> None:
+    """Run the command line: exit 0 done, 1 a check failed, 2 wrong use or configuration."""
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as wrong:
+        wrong.show()
+        sys.exit(2)
+    except (BotError, PolicyError) as wrong:
+        click.echo(f"raise-chat: {wrong}", err=True)
+        sys.exit(2)

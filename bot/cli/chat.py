@@ -1,0 +1,162 @@
+"""`raise-chat chat`: the same conversation in a terminal, or as JSON lines for programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import textwrap
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bot.conversation import Conversation, build_parts
+from bot.dialogue import Arm
+from bot.errors import SettingsError
+from bot.responding import Words
+from bot.settings import read_settings
+from policies import crisis
+from policies.attributes import Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One event of a line: said or chosen."""
+
+    text: str
+    chosen: bool
+
+
+def read_event(line: str, number: int) -> Incoming:
+    """Parse one line of input.
+
+    Raises:
+        SettingsError: it is not an event; the message names the line, never its content.
+    """
+    try:
+        raw = json.loads(line)
+    except ValueError:
+        raise SettingsError(f"line {number}: not JSON; write {{\"say\": \"...\"}} or {{\"choose\": \"...\"}}") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"line {number}: not a JSON object")
+    for key in ("say", "choose"):
+        if isinstance(raw.get(key), str):
+            return Incoming(raw[key], key == "choose")
+    raise SettingsError(f"line {number}: needs \"say\" or \"choose\" with a text")
+
+
+def read_profile(path: Path) -> dict[Attribute, str]:
+    """A JSON object from attribute to text.
+
+    Raises:
+        SettingsError: it cannot be read, or names something that is not an attribute.
+    """
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as missing:
+        raise SettingsError(f"{path}: cannot be read ({missing.strerror})") from None
+    except ValueError:
+        raise SettingsError(f"{path}: not JSON") from None
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{path}: not a JSON object from attribute to text")
+    profile = {}
+    for name, text in raw.items():
+        try:
+            attribute = Attribute(name)
+        except ValueError:
+            raise SettingsError(f"{path}: {name!r} is not one of the ten attributes") from None
+        if not isinstance(text, str):
+            raise SettingsError(f"{path}: {name}: not a text")
+        profile[attribute] = text
+    return profile
+
+
+async def _answer(conversation: Conversation, event: Incoming) -> AsyncIterator[Words]:
+    moves = conversation.choose(event.text) if event.chosen else conversation.receive(event.text)
+    async for words in moves:
+        yield words
+
+
+async def _json_turn(conversation: Conversation, event: Incoming) -> None:
+    held: Words | None = None
+
+    def write(words: Words, *, last: bool) -> None:
+        raw: dict[str, Any] = words.to_json(conversation.session.turn)
+        if last:
+            raw["last"] = True
+        sys.stdout.write(json.dumps(raw, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+    async for words in _answer(conversation, event):
+        if held is not None:
+            write(held, last=False)
+        held = words
+    if held is not None:
+        write(held, last=True)
+
+
+async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[str, ...]:
+    choices: tuple[str, ...] = ()
+    async for words in _answer(conversation, event):
+        for paragraph in words.text.split("\n"):
+            click.echo(textwrap.fill(paragraph, 96) if paragraph else "")
+        if words.choices:
+            choices = words.choices
+            click.echo(click.style("  " + "   ".join(f"[{i}] {c}" for i, c in enumerate(choices, 1)), dim=True))
+        click.echo()
+    return choices
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Read one event a line, write one move a line.")
+@click.option("--arm", type=click.Choice([a.value for a in Arm]), default=Arm.RAISE.value, show_default=True)
+@click.option("--profile", type=click.Path(path_type=Path), help="For context-rich: a JSON object from attribute to text.")
+@click.option("--country", default=None, help="ISO code, such as GB; asked when it matters otherwise.")
+@click.option("--seed", type=int, default=None, help="Chooses phrasings, and the order in random-order.")
+def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, seed: int | None) -> None:
+    """Hold a conversation here. Type /help for people who can help, /quit to leave."""
+    settings = read_settings()
+    if profile is not None and arm != Arm.CONTEXT_RICH.value:
+        raise click.UsageError("--profile goes with --arm context-rich")
+    if arm == Arm.CONTEXT_RICH.value and profile is None:
+        raise click.UsageError("--arm context-rich needs --profile FILE")
+    where = (country or settings.country).upper() or None
+    if where and where not in crisis.shipped().countries:
+        raise click.UsageError(f"no country {where!r} in our resources")
+    known = read_profile(profile) if profile else None
+    parts = build_parts(minimum_age=settings.minimum_age)
+    conversation = Conversation.start(
+        parts, arm=Arm(arm), seed=settings.seed if seed is None else seed, country=where, profile=known
+    )
+    if as_json:
+        _json_lines(conversation)
+    else:
+        _terminal(conversation)
+
+
+def _json_lines(conversation: Conversation) -> None:
+    with asyncio.Runner() as runner:
+        for number, line in enumerate(iter(sys.stdin.readline, ""), 1):
+            if line.strip():
+                runner.run(_json_turn(conversation, read_event(line, number)))
+
+
+def _terminal(conversation: Conversation) -> None:
+    click.echo(click.style("raise-chat: type your question. /help shows people who can help, /quit leaves.\n", bold=True))
+    choices: tuple[str, ...] = ()
+    with asyncio.Runner() as runner:
+        while True:
+            try:
+                said = click.prompt(click.style("you", fg="cyan"), prompt_suffix="> ").strip()
+            except (click.Abort, EOFError):
+                click.echo()
+                return
+            if said in ("/quit", "/exit"):
+                return
+            picked = said.isdigit() and 1 <= int(said) <= len(choices) <= 9
+            event = Incoming(choices[int(said) - 1], chosen=True) if picked else Incoming(said, chosen=False)
+            click.echo()
+            choices = runner.run(_terminal_turn(conversation, event))

@@ -1,0 +1,645 @@
+"""One turn of RAISE, pure: (Session, Event) -> Step(session, moves, effects).
+
+No clock, network, model or store: what the outside found (the risk verdict, the reading of the message, the
+assessment of a question) comes in with the event, and what the outside must do (compose an answer) goes out as an
+effect. Everything a session knows can be written as JSON and read back.
+
+Read `step` from top to bottom: risk first, then the person's own wishes, then the interview.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from bot import abstention, acquisition
+from bot.abstention import Decision, Outcome, Reason
+from bot.risk import state as risk_state
+from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
+from bot.understanding import Assessment, Intent, Understood
+from policies.attributes import Answer, Attribute, Profile, Standing
+from policies.domains import Domain, Stakes
+from policies.thresholds import Thresholds
+
+
+class Arm(StrEnum):
+    """The condition a conversation runs under (paper, section 6: vanilla, context-rich, and orders of asking)."""
+
+    RAISE = "raise"
+    VANILLA = "vanilla"
+    FIXED_ORDER = "fixed-order"
+    RANDOM_ORDER = "random-order"
+    CONTEXT_RICH = "context-rich"
+
+
+# ------------------------------------------------------------------------------------------------ what is known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
+    """One question and how far its interview has come.
+
+    Attributes:
+        query: the question in the person's words.
+        assessment: domain, stakes, scenario group and the weight of each attribute.
+        asked: the attributes asked for it, in order, repeats included: its length is what the budget counts.
+        settled: answered or abstained from.
+        wants_answer: the person said "just answer".
+        shown: ids of the guidance already shown, so that a follow-up brings something new.
+    """
+
+    query: str = field(repr=False)
+    assessment: Assessment
+    asked: tuple[Attribute, ...] = ()
+    settled: bool = False
+    wants_answer: bool = False
+    shown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """The question that is open.
+
+    Attributes:
+        attribute: what it asks.
+        tries: how often it was put without an answer that could be read.
+    """
+
+    attribute: Attribute
+    tries: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """All that is known of one conversation."""
+
+    seed: int = 0
+    arm: Arm = Arm.RAISE
+    turn: int = 0
+    profile: Profile = field(default_factory=Profile, repr=False)
+    topic: Topic | None = None
+    pending: Pending | None = None
+    risk: RiskState = field(default_factory=RiskState)
+    country: str | None = None
+    wants_country: bool = False
+    is_minor: bool = False
+    asked_before: tuple[Attribute, ...] = ()
+    last_noted: tuple[Attribute, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back equal."""
+        topic = self.topic
+        return {
+            "version": 1,
+            "seed": self.seed,
+            "arm": self.arm.value,
+            "turn": self.turn,
+            "profile": self.profile.to_json(),
+            "topic": topic
+            and {
+                "query": topic.query,
+                "assessment": topic.assessment.to_json(),
+                "asked": [a.value for a in topic.asked],
+                "settled": topic.settled,
+                "wants_answer": topic.wants_answer,
+                "shown": list(topic.shown),
+            },
+            "pending": self.pending
+            and {"attribute": self.pending.attribute.value, "tries": self.pending.tries},
+            "risk": self.risk.to_json(),
+            "country": self.country,
+            "wants_country": self.wants_country,
+            "is_minor": self.is_minor,
+            "asked_before": [a.value for a in self.asked_before],
+            "last_noted": [a.value for a in self.last_noted],
+        }
+
+    @classmethod
+    def from_json(cls, raw: dict[str, Any]) -> Session:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: it was written by a version this one does not know.
+        """
+        if raw.get("version") != 1:
+            raise ValueError(f"a session of version {raw.get('version')!r} cannot be resumed by this release")
+        topic, pending = raw["topic"], raw["pending"]
+        return cls(
+            seed=raw["seed"],
+            arm=Arm(raw["arm"]),
+            turn=raw["turn"],
+            profile=Profile.from_json(raw["profile"]),
+            topic=topic
+            and Topic(
+                query=topic["query"],
+                assessment=Assessment.from_json(topic["assessment"]),
+                asked=tuple(Attribute(a) for a in topic["asked"]),
+                settled=topic["settled"],
+                wants_answer=topic["wants_answer"],
+                shown=tuple(topic["shown"]),
+            ),
+            pending=pending and Pending(attribute=Attribute(pending["attribute"]), tries=pending["tries"]),
+            risk=RiskState.from_json(raw["risk"]),
+            country=raw["country"],
+            wants_country=raw["wants_country"],
+            is_minor=raw["is_minor"],
+            asked_before=tuple(Attribute(a) for a in raw["asked_before"]),
+            last_noted=tuple(Attribute(a) for a in raw["last_noted"]),
+        )
+
+
+# ------------------------------------------------------------------------------------------------ what happens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """The person said or chose something.
+
+    Attributes:
+        at: when, aware UTC.
+        text: what they said; kept only as the query of a topic.
+        verdict: what the risk screen found.
+        understood: what was read from it; None when it was not read, as under imminent risk.
+    """
+
+    at: datetime
+    text: str = field(repr=False)
+    verdict: Verdict
+    understood: Understood | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composed:
+    """An answer was composed and passed the guard, or failed it.
+
+    Attributes:
+        at: when, aware UTC.
+        used: the attributes that shaped it.
+        shown: ids of the guidance it was composed from.
+        failed: why there is no answer, or None.
+    """
+
+    at: datetime
+    used: tuple[Attribute, ...] = ()
+    shown: tuple[str, ...] = ()
+    failed: Reason | None = None
+
+
+Event = Said | Composed
+
+
+# ------------------------------------------------------------------------------------------------ what is done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """Words that are neither question, answer nor abstention.
+
+    Attributes:
+        key: which message.
+        noted: attributes whose answers it echoes.
+        with_resources: show crisis resources beside it.
+    """
+
+    key: str
+    noted: tuple[Attribute, ...] = ()
+    with_resources: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One of the ten attributes is asked for.
+
+    Attributes:
+        attribute: which.
+        variant: which of its phrasings, counted without end and taken modulo.
+        domain: whose wording.
+        sufficiency: 0 to 5, before the answer.
+        reason: always insufficient_context.
+    """
+
+    attribute: Attribute
+    variant: int
+    domain: Domain
+    sufficiency: float
+    reason: Reason = Reason.INSUFFICIENT_CONTEXT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMove:
+    """The composed answer is shown."""
+
+    domain: Domain
+    sufficiency: float
+    decision: Decision
+    used: tuple[Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbstainMove:
+    """No answer: the reason is said kindly, and people to turn to are shown.
+
+    Attributes:
+        reason: machine-readable.
+        key: which message.
+        domain: of the question, life where none was put.
+        group: scenario group of the question, for the right kind of human help; "" where none was put.
+        is_crisis: crisis resources rather than human help for the topic.
+    """
+
+    reason: Reason
+    key: str
+    domain: Domain
+    group: str
+    sufficiency: float
+    stakes: Stakes
+    is_crisis: bool
+
+
+Move = Say | Ask | AnswerMove | AbstainMove
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compose:
+    """Effect: compose and guard an answer, then come back with `Composed`."""
+
+    topic: Topic
+    decision: Decision
+    follow_up: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one event led to."""
+
+    session: Session
+    moves: tuple[Move, ...]
+    effects: tuple[Compose, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a deployment or study fixes."""
+
+    thresholds: Thresholds
+    attributes: frozenset[Attribute] = frozenset(Attribute)
+
+
+# ------------------------------------------------------------------------------------------------ one turn
+
+
+def step(session: Session, event: Event, rules: Rules) -> Step:
+    """One event, one step."""
+    if isinstance(event, Composed):
+        return _composed(session, event, rules)
+    return _said(session, event, rules)
+
+
+def _said(before: Session, event: Said, rules: Rules) -> Step:
+    understood = event.understood or Understood()
+    session = replace(
+        before,
+        turn=before.turn + 1,
+        risk=risk_state.after(before.risk, event.verdict, says_safe=understood.intent is Intent.SAFE),
+        last_noted=(),
+    )
+    moves: list[Move] = [Say(key="ai_notice")] if before.turn == 0 else []
+
+    if understood.country:
+        session = replace(session, country=understood.country, wants_country=False)
+
+    if session.risk.level is RiskLevel.IMMINENT:
+        return _imminent(before, session, event, understood, moves)
+
+    was_imminent = before.risk.level is RiskLevel.IMMINENT
+    if was_imminent:
+        topic = session.topic
+        session = replace(session, pending=None, topic=topic and replace(topic, settled=True))
+        return Step(session=session, moves=(*moves, Say(key="safer_now", with_resources=True)))
+
+    session, noted, corrected = _note(session, understood)
+    if understood.is_minor and not session.is_minor:
+        session = replace(session, is_minor=True)
+        moves.append(Say(key="minor", with_resources=True))
+
+    if event.verdict.level is RiskLevel.ELEVATED and (
+        before.risk.level is RiskLevel.NONE or set(event.verdict.categories) - set(before.risk.categories)
+    ):
+        moves.append(Say(key=f"elevated_{_card(session.risk, event.verdict)}", with_resources=True))
+
+    if understood.country and understood.intent is Intent.COUNTRY:
+        moves.append(Say(key="country_noted", with_resources=True))
+        return _resume(session, event, rules, moves)
+
+    return _interview(before, session, event, understood, rules, moves, noted=noted, corrected=corrected)
+
+
+def _imminent(before: Session, session: Session, event: Said, understood: Understood, moves: list[Move]) -> Step:
+    """Danger now: nothing but safety, until the rules of `bot.risk.state` say otherwise."""
+    topic = session.topic and replace(session.topic, settled=True)
+    if topic is None and understood.assessment is not None:
+        topic = Topic(query=event.text, assessment=understood.assessment, settled=True)
+    first = before.risk.level is not RiskLevel.IMMINENT
+    if first or event.verdict.level is RiskLevel.IMMINENT:
+        key = f"imminent_{_card(session.risk, event.verdict)}"
+    else:
+        key = {
+            Intent.SAFE: "after_safe",
+            Intent.JOKE: "after_joke",
+            Intent.NO_PICKUP: "after_no_pickup",
+            Intent.CANNOT_TALK: "after_cannot_talk",
+            Intent.WONT_CALL: "after_wont_call",
+            Intent.COUNTRY: "after_country",
+            Intent.HUMAN: "after_human",
+        }.get(understood.intent, "after_other")
+    session = replace(
+        session,
+        pending=None,
+        topic=topic,
+        wants_country=session.country is None,
+        risk=replace(session.risk, cards=session.risk.cards + 1),
+    )
+    assessment = topic.assessment if topic else None
+    abstain = AbstainMove(
+        reason=Reason.IMMINENT_RISK,
+        key=key,
+        domain=assessment.domain if assessment else Domain.LIFE,
+        group=assessment.group if assessment else "",
+        sufficiency=0.0,
+        stakes=Stakes.HIGH,
+        is_crisis=True,
+    )
+    return Step(session=session, moves=(*moves, abstain))
+
+
+def _card(state: RiskState, verdict: Verdict) -> str:
+    """Which words: by the kind of danger, and by who is in it."""
+    categories = verdict.categories or state.categories
+    category = categories[0] if categories else Category.SUICIDE
+    if category in (Category.SUICIDE, Category.SELF_INJURY) and verdict.subject.value in ("child", "other_adult"):
+        return "other_person"
+    return category.value
+
+
+def _note(session: Session, understood: Understood) -> tuple[Session, tuple[Attribute, ...], tuple[Attribute, ...]]:
+    """Take what was understood into the profile; what was new, and what was changed by it."""
+    profile, noted, corrected = session.profile, [], []
+    for attribute, answer in understood.facts.items():
+        known = profile.get(attribute)
+        if known == answer:
+            continue
+        asked = session.pending is not None and session.pending.attribute is attribute
+        if known is not None and known.standing is Standing.KNOWN and not asked:
+            if understood.intent is not Intent.CORRECTION:
+                continue
+            corrected.append(attribute)
+        elif answer.standing is Standing.KNOWN:
+            noted.append(attribute)
+        profile = profile.with_answer(attribute, answer)
+    return replace(session, profile=profile, last_noted=(*noted, *corrected)), tuple(noted), tuple(corrected)
+
+
+def _interview(
+    before: Session,
+    session: Session,
+    event: Said,
+    understood: Understood,
+    rules: Rules,
+    moves: list[Move],
+    *,
+    noted: tuple[Attribute, ...],
+    corrected: tuple[Attribute, ...],
+) -> Step:
+    pending, topic = session.pending, session.topic
+    intent = understood.intent
+
+    if corrected:
+        moves.append(Say(key="corrected", noted=corrected))
+        if topic is not None and topic.settled and understood.assessment is None:
+            session = replace(session, topic=replace(topic, settled=False, wants_answer=True))
+            return _decide(session, event, rules, moves)
+
+    if intent is Intent.DISPUTE and before.last_noted:
+        attribute = before.last_noted[-1]
+        session = replace(session, profile=session.profile.without(attribute), pending=None)
+        if topic is not None and not topic.settled:
+            moves.append(Say(key="disputed"))
+            return _ask(session, attribute, event, rules, moves)
+        return Step(session=session, moves=(*moves, Say(key="disputed_say_again")))
+
+    small = _SMALL_TALK.get(intent)
+    if small is not None:
+        moves.append(Say(key=small, noted=tuple(session.profile) if intent is Intent.MY_PROFILE else ()))
+        if intent is Intent.HELP:
+            moves[-1] = Say(key="help", with_resources=True)
+            session = replace(session, wants_country=session.country is None)
+        return _resume(session, event, rules, moves)
+
+    if pending is not None and topic is not None:
+        attribute = pending.attribute
+        if intent is Intent.WHY:
+            moves.append(Say(key="why", noted=(attribute,)))
+            return _resume(session, event, rules, moves)
+        if intent is Intent.JUST_ANSWER:
+            session = replace(session, pending=None, topic=replace(topic, wants_answer=True))
+            return _decide(session, event, rules, moves)
+        closed = session.profile.get(attribute)
+        if closed is not None and attribute in understood.facts:
+            if closed.standing is Standing.DECLINED:
+                moves.append(Say(key="declined", noted=(attribute,)))
+            elif closed.standing is Standing.UNKNOWN:
+                moves.append(Say(key="unknown", noted=(attribute,)))
+            elif not any(isinstance(m, Say) and m.key.startswith("elevated") for m in moves):
+                moves.append(Say(key=_echo_key(session, attribute), noted=noted))
+            session = replace(session, pending=None)
+            return _decide(session, event, rules, moves)
+        if intent is Intent.QUESTION and understood.assessment is not None and understood.is_new_topic:
+            session = replace(session, pending=None)
+            return _new_topic(session, event, understood.assessment, rules, moves)
+        if noted:
+            moves.append(Say(key="noted", noted=noted))
+            return _ask_again(session, pending, event, rules, moves)
+        if pending.tries == 1:
+            return _ask_again(session, pending, event, rules, moves)
+        answer = Answer(standing=Standing.UNKNOWN, at=event.at)
+        session = replace(session, pending=None, profile=session.profile.with_answer(attribute, answer))
+        moves.append(Say(key="dropped"))
+        return _decide(session, event, rules, moves)
+
+    if topic is not None and topic.settled and understood.assessment is not None and not understood.is_new_topic:
+        again = replace(topic, settled=False, asked=(), wants_answer=True)
+        return _decide(replace(session, topic=again), event, rules, moves, follow_up=event.text)
+
+    if topic is not None and topic.settled and understood.assessment is None:
+        if noted or corrected:
+            moves.append(Say(key="noted", noted=(*noted, *corrected)))
+            again = replace(topic, settled=False, asked=(), wants_answer=True)
+            return _decide(replace(session, topic=again), event, rules, moves)
+        return Step(session=session, moves=(*moves, Say(key="anything_else")))
+
+    if understood.assessment is not None:
+        return _new_topic(session, event, understood.assessment, rules, moves)
+    if intent is Intent.JUST_ANSWER and topic is not None and not topic.settled:
+        return _decide(replace(session, topic=replace(topic, wants_answer=True)), event, rules, moves)
+    return Step(session=session, moves=(*moves, Say(key="say_more")))
+
+
+_SMALL_TALK = {
+    Intent.GREETING: "greeting",
+    Intent.THANKS: "thanks",
+    Intent.GOODBYE: "goodbye",
+    Intent.HUMAN: "human",
+    Intent.THERAPIST: "therapist",
+    Intent.ABOUT: "about",
+    Intent.HELP: "help",
+    Intent.SMALL_TALK: "small_talk",
+    Intent.MY_PROFILE: "my_profile",
+    Intent.CAN_YOU_CALL: "cannot_call",
+    Intent.JOKE: "after_joke_calm",
+    Intent.SAFE: "glad_safe",
+}
+
+
+def _echo_key(session: Session, attribute: Attribute) -> str:
+    """The first echo says that it can be corrected; the later ones are lighter."""
+    answered = len(session.profile.with_standing(Standing.KNOWN))
+    if attribute in (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE):
+        return "echo_trust"
+    return "echo_first" if answered <= 1 else "echo"
+
+
+def _new_topic(session: Session, event: Said, assessment: Assessment, rules: Rules, moves: list[Move]) -> Step:
+    earlier = session.asked_before + (session.topic.asked if session.topic else ())
+    fresh = session.profile
+    for attribute in tuple(fresh):
+        if fresh.is_stale(attribute, at=event.at):
+            fresh = fresh.without(attribute)
+    session = replace(
+        session,
+        profile=fresh,
+        topic=Topic(query=event.text, assessment=assessment),
+        pending=None,
+        asked_before=tuple(dict.fromkeys(earlier)),
+    )
+    return _decide(session, event, rules, moves)
+
+
+def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, follow_up: str = "") -> Step:
+    topic = session.topic
+    if topic is None:
+        return Step(session=session, moves=(*moves, Say(key="say_more")))
+    chosen = acquisition.next_attribute(
+        topic.assessment,
+        session.profile,
+        at=event.at,
+        arm=session.arm.value,
+        seed=session.seed,
+        asked=topic.asked,
+        allowed=rules.attributes,
+        is_elevated=session.risk.level is RiskLevel.ELEVATED,
+    )
+    decision = abstention.decide(
+        topic.assessment,
+        session.profile,
+        at=event.at,
+        thresholds=rules.thresholds,
+        asked=len(topic.asked),
+        candidate=chosen,
+        wants_answer=topic.wants_answer,
+        asks_at_all=session.arm not in (Arm.VANILLA, Arm.CONTEXT_RICH),
+        risk=session.risk,
+        is_minor=session.is_minor,
+    )
+    if decision.outcome is Outcome.ASK and chosen is not None:
+        return _ask(session, chosen.attribute, event, rules, moves, sufficiency=decision.sufficiency)
+    if decision.outcome is Outcome.ABSTAIN:
+        return _abstain(session, decision, moves)
+    return Step(
+        session=replace(session, pending=None),
+        moves=tuple(moves),
+        effects=(Compose(topic=topic, decision=decision, follow_up=follow_up),),
+    )
+
+
+def _ask(
+    session: Session,
+    attribute: Attribute,
+    event: Said,
+    rules: Rules,
+    moves: list[Move],
+    *,
+    sufficiency: float | None = None,
+    tries: int = 1,
+) -> Step:
+    topic = session.topic
+    if topic is None or len(topic.asked) >= rules.thresholds.most_questions:
+        return _decide(replace(session, pending=None), event, rules, moves)
+    if sufficiency is None:
+        sufficiency = abstention.sufficiency(topic.assessment, session.profile, at=event.at)
+    variant = session.seed + topic.asked.count(attribute) + session.asked_before.count(attribute)
+    ask = Ask(attribute=attribute, variant=variant, domain=topic.assessment.domain, sufficiency=sufficiency)
+    session = replace(
+        session,
+        topic=replace(topic, asked=(*topic.asked, attribute)),
+        pending=Pending(attribute=attribute, tries=tries),
+    )
+    return Step(session=session, moves=(*moves, ask))
+
+
+def _ask_again(session: Session, pending: Pending, event: Said, rules: Rules, moves: list[Move]) -> Step:
+    """In other words, while the budget allows; otherwise the question is let go."""
+    topic = session.topic
+    if topic is not None and len(topic.asked) < rules.thresholds.most_questions:
+        return _ask(session, pending.attribute, event, rules, moves, tries=pending.tries + 1)
+    answer = Answer(standing=Standing.UNKNOWN, at=event.at)
+    session = replace(session, pending=None, profile=session.profile.with_answer(pending.attribute, answer))
+    return _decide(session, event, rules, moves)
+
+
+def _resume(session: Session, event: Said, rules: Rules, moves: list[Move]) -> Step:
+    """After a digression: the open question is put again, in other words, while the budget allows."""
+    pending, topic = session.pending, session.topic
+    if pending is None or topic is None:
+        return Step(session=session, moves=tuple(moves))
+    if len(topic.asked) < rules.thresholds.most_questions:
+        return _ask(session, pending.attribute, event, rules, moves, tries=pending.tries)
+    return Step(session=session, moves=(*moves, Say(key="still_open")))
+
+
+def _abstain(session: Session, decision: Decision, moves: list[Move]) -> Step:
+    topic = session.topic
+    if topic is None:
+        raise ValueError("nothing to abstain from: no topic is open")
+    assessment = topic.assessment
+    is_crisis = decision.reason in (Reason.ELEVATED_RISK, Reason.IMMINENT_RISK)
+    move = AbstainMove(
+        reason=decision.reason,
+        key=f"abstain_{decision.reason.value}",
+        domain=assessment.domain,
+        group=assessment.group,
+        sufficiency=decision.sufficiency,
+        stakes=assessment.stakes,
+        is_crisis=is_crisis,
+    )
+    settled = replace(session, pending=None, topic=replace(topic, settled=True))
+    if is_crisis:
+        settled = replace(settled, wants_country=session.country is None)
+    return Step(session=settled, moves=(*moves, move))
+
+
+def _composed(session: Session, event: Composed, rules: Rules) -> Step:
+    topic = session.topic
+    if topic is None or session.risk.level is RiskLevel.IMMINENT:
+        return Step(session=session, moves=())
+    level = abstention.sufficiency(topic.assessment, session.profile, at=event.at)
+    if event.failed is not None:
+        decision = Decision(
+            outcome=Outcome.ABSTAIN, reason=event.failed, basis=event.failed.value, sufficiency=level
+        )
+        return _abstain(session, decision, [])
+    decision = Decision(outcome=Outcome.ANSWER, reason=None, basis="composed", sufficiency=level)
+    move = AnswerMove(domain=topic.assessment.domain, sufficiency=level, decision=decision, used=event.used)
+    told = replace(topic, settled=True, shown=(*topic.shown, *event.shown))
+    return Step(session=replace(session, topic=told, pending=None), moves=(move,))

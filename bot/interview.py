@@ -1,0 +1,390 @@
+"""Reading what a person says: intent, facts, corrections.
+
+A lexicon reads what is said plainly; small classifiers on the sentence encoder read the rest. Everything here is
+deterministic and works without a network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from bot.understanding import Intent
+from policies import classifiers, lexicon
+from policies.attributes import Answer, Attribute, Profile, Standing
+from policies.classifiers import Linear, Trained
+from policies.encoder import Encoder, Vectors
+from policies.questions import Question
+
+SURE = 0.55
+"""Probability above which a tag or an intent read by a classifier is believed."""
+_LONGEST_NOTE = 160
+"""Characters of a person's own words kept as an answer's text."""
+
+_AGE = re.compile(
+    r"\b(?:i am|im|i will be|ill be|i turned|i turn|just turned|turning|turned|aged?|age is|age)\s*(?:only |just |already |about |around |nearly |almost |like )*(?:is )?(\d{1,2}|1[01]\d)\b(?! ?(?:weeks?|wks?|months?|days?|minutes?|hours?|%|k\b|kg|lbs?|miles?|percent|pounds|dollars|euros|years? (?:in|into|of|sober|clean|at|with|as)|th\b|st\b|nd\b|rd\b|stone|cm|in debt))"
+    r"|\bi(?:'?m| am) a (\d{1,2}) ?(?:yo|y/o|year old|yr old)|\b(\d{2}) ?(?:yo|y/o)\b(?! (?:son|daughter|kid|boy|girl|brother|sister))|\b(\d{2}) ?[mf]\b|\b[mf] ?(\d{2})\b|\b(?:i am|im|as) an? (\d{1,2}) year old\b"
+)
+_AGE_ANSWER = re.compile(r"(?<![\d.])(\d{1,3})(?![\d.%])")
+_AGE_WORDS = {
+    "child": re.compile(r"\b(?:im|i am) (?:a )?(?:kid|child|in (?:primary|elementary) school)\b"),
+    "teen": re.compile(
+        r"\b(?:im|i am) (?:a |still a )?(?:teen|teenager|minor|underage|high ?schooler)\b|\bteen(?:ager)?$|^(?:im )?(?:a )?(?:minor|under 18|under ?age)\b|\bmy (?:gcses?|sixth form)\b|\bin (?:9th|10th|11th|year (?:8|9|10|11)) ?grade?\b|\bim in (?:year (?:7|8|9|10|11|12)|middle school|high school)\b"
+    ),
+    "young_adult": re.compile(r"\b(?:early twenties|in my (?:early )?(?:twenties|20s))\b"),
+    "adult": re.compile(r"\b(?:(?:mid|late) ?(?:twenties|20s)|thirties|30s|forties|40s|fifties|50s|middle aged)\b"),
+    "older": re.compile(r"\b(?:(?:late )?sixties|60s|seventies|70s|eighties|80s|nineties|90s|pensioner|retired and old|old lady|old man)\b"),
+}
+_NUMBER_WORDS = {
+    word: number
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen".split()
+    )
+} | {"twenty": 20, "thirty": 30, "forty": 40, "fourty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
+_WRITTEN = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b")
+
+_RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
+    (Intent.CANNOT_TALK, re.compile(r"\b(?:cant|cannot|can not|not able to) (?:talk|speak|call)(?: \w+){0,3}(?: right now| now| out ?loud| here|$)|(?:in the room|listening|hear me|next to me)$")),
+    (Intent.NO_PICKUP, re.compile(r"\b(?:didnt|did not|dont|not|isnt|wont|nobody|no one|never) (?:\w+ )?(?:pick(?:ed|ing)? up|answer(?:ed|ing)?)\b|\b(?:line (?:is|was) (?:busy|engaged)|on hold|voice ?mail|number doesnt work|couldnt get through|cant get through|no answer)\b")),
+    (Intent.WONT_CALL, re.compile(r"\b(?:dont want to|wont|not going to|im not|refuse to|hate|cant face) (?:call|calling|phone|phoning|ring|ringing|talk to (?:them|a stranger|strangers|anyone))\b|no (?:calls|hotlines?|helplines?|phone calls?|police)\b")),
+    (Intent.CAN_YOU_CALL, re.compile(r"\b(?:can|could|will|would|do) you (?:please )?(?:call|phone|ring|alert|contact|notify|send|track|tell|report)\b(?: \w+){0,4}(?:someone|somebody|help|police|ambulance|an ambulance|them|anyone|my|me|911|999|112|emergency|for me|where)?")),
+    (Intent.SAFE, re.compile(r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)")),
+    (Intent.JOKE, re.compile(r"\b(?:(?:just|only|was|am|is|im) (?:a )?(?:jok\w+|kidding|messing|trolling|sarcas\w+|test(?:ing)? you)|jk\b|j k\b|it was a joke|didnt mean (?:it|that)|not serious|was being dramatic|misunderstood me|you misunderstood|lol relax|chill (?:out|lol))")),
+    (Intent.THERAPIST, re.compile(r"\b(?:are you|you) (?:a |an |my |like a |some kind of )?(?:\w+ )?(?:therapist|doctor|psychologist|psychiatrist|counsell?or|nurse|lawyer|professional|qualified|licen[cs]ed|medically|expert|trained)\b|\b(?:can|could|do) you (?:diagnose|prescribe)\b")),
+    (Intent.HUMAN, re.compile(r"\b(?:are you|is this|am i (?:talking|speaking|chatting) (?:to|with)|r you) (?:\w+ ){0,3}(?:human|bot|robot|ai|real|machine|person|computer|chat ?gpt|program|someone)\b|\b(?:real person|actual person|a real human)\b(?: \w+){0,3}$|do you have feelings|can you feel")),
+    (Intent.ABOUT, re.compile(r"\b(?:what do you do with|what happens (?:to|with)|who (?:can )?(?:reads?|sees?|has access)|do you (?:store|save|keep|record|share|sell|remember)|is (?:this|it|the chat) (?:private|confidential|anonymous|recorded|safe to)|where does (?:this|my)|how do you work|how does this work|what (?:is|are) (?:this|you)(?: for)?$|what can you do|who made you|privacy|my data)\b")),
+    (Intent.MY_PROFILE, re.compile(r"\bwhat (?:do|have) you (?:know|written|noted|got|understood|remember\w*|have)(?: \w+){0,3} (?:about me|down|so far|on me)|\bshow (?:me )?(?:my profile|what you(?:ve| have)? (?:know|understood|noted))|what i(?:ve| have)? told you")),
+    (Intent.HELP, re.compile(r"^/?help(?: me)?(?: please| now| pls)?$|\b(?:i need (?:help|a person|someone|to talk to (?:someone|a person|a human))(?: right)? now|get me (?:a person|help|someone)|crisis (?:line|number)|help ?line|hotline|emergency number|who can i call|number (?:to call|i can call)|talk to a (?:real )?(?:human|person))\b")),
+    (Intent.DISPUTE, re.compile(r"\b(?:thats|that is|thats|its) (?:not (?:what i (?:said|meant)|right|true|correct|it)|wrong|incorrect)|\byou (?:got|have|understood|heard|read) (?:that|it|me) wrong|\bi (?:didnt|never) (?:say|said) that\b|^(?:no,? )?wrong$|not what i meant")),
+    (Intent.WHY, re.compile(r"^(?:but |and |um |wait |ok )?(?:why|what for|how come|for what|y)\b(?: (?:do|does|are|would|is|did|should|should i|does it|do you|you|need|that|this|it|the|matter|ask|asking|know|want|tell|relevant|important|on earth|tho|though|though)){0,9}\??$|\bwhy (?:do|are|would|did) you (?:ask|asking|need|want|care)|what(?:s| has| does) (?:that|this|it|my \w+) (?:got )?(?:to do with|have to do|matter)|(?:is|how is) (?:that|this|it) relevant|why does (?:that|this|it|my \w+) matter|whats it to you")),
+    (Intent.JUST_ANSWER, re.compile(r"\b(?:just|please|can you|cant you|could you|would you)(?: \w+){0,3} (?:answer|tell me|give me (?:the|an) (?:answer|advice))\b(?! (?:about|how|what|if|why))|\b(?:stop|enough|no more|too many|quit|skip|cut)(?: \w+){0,3} questions?|^(?:answer|just answer)(?: me| it| now| the question| please)*$|get to the point|just (?:say|tell) it|stop asking")),
+    (Intent.DECLINE, re.compile(r"\b(?:rather not|prefer not|dont (?:want|wish|feel like|like|care)(?: to)? (?:to )?(?:say|answer|tell|share|talk about (?:it|that|this)|discuss|go into|saying|answering|sharing)|not comfortable|none of your|no comment|not (?:saying|telling|answering|going to (?:say|answer|tell|share))|wont (?:say|answer|tell|share)|id like to skip|too personal|thats private|thats personal|keep (?:that|it) (?:private|to myself)|not your business|no thanks|no thank you|cant (?:share|say) that)\b|^(?:skip|pass|next|nope next|private|decline|skip (?:it|this|that|this one)|next (?:question|one|please)|no answer|mind your (?:own )?business|n/a|na)\b[.! ]*(?:please)?$")),
+    (Intent.DONT_KNOW, re.compile(r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont|do not|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$")),
+    (Intent.THANKS, re.compile(r"^(?:ok(?:ay)?,? |great,? |oh,? |alright,? |wow,? |perfect,? )*(?:thanks?|thank you|ty|thx|tysm|cheers|much appreciated|appreciate (?:it|that|you|this)|that (?:helps|helped|was helpful)|very helpful|that makes sense)\b(?:[^?]{0,60})$")),
+    (Intent.GOODBYE, re.compile(r"^(?:ok(?:ay)?,? |thanks?,? |alright,? |well,? )*(?:bye|goodbye|good ?night|see (?:you|ya)|cya|gtg|got to go|talk later|ttyl|thats all|im done here|have a good (?:one|day|night)|take care)\b(?: \w+){0,4}[.! ]*$")),
+    (Intent.GREETING, re.compile(r"^(?:hi+|hello+|hey+|hiya|good (?:morning|evening|afternoon|day)|yo|hola|greetings|howdy|sup|hallo|salut|bonjour|ciao|namaste|g ?day|morning|evening)\b(?: (?:there|again|all|everyone|bot|chat|raise|you|friend|mate|folks|to you)){0,3}[.! ?]*$")),
+    (Intent.SMALL_TALK, re.compile(r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?|ok|okay|cool|nice|lol|haha|k|yes|yeah|yep|sure|no|nope|hmm+|right|fine)[.! ?]*$")),
+)
+_CORRECTION = re.compile(r"\b(?:actually|correction|i meant|i mean\b|sorry,? (?:i|its|im|not)|wait,? (?:no|i|im|actually|thats)|let me correct|that should be|no,? (?:im|i am|its|i)|not \d+|i misspoke|typo|i said|rather,? )\b")
+_NOT_BUT = re.compile(r"\bnot (?:\w+ ){0,3}?(\w+)(?=[,.]|$| but)")
+_QUESTION_MARKS = re.compile(r"\?|^(?:how|what|when|where|who|which|should|can|could|is it|do i|does|will|would|am i|are there|whats)\b|\b(?:any (?:advice|tips|ideas|thoughts)|what (?:do|should|can) i|how (?:do|can|should) i|should i|is it ok|do i)\b")
+_NEW_TOPIC = re.compile(r"\b(?:different (?:thing|question|topic)|another (?:thing|question|topic)|something else|new question|on another note|unrelated|separate(?:ly)?|change of subject|also,? (?:i|my|should|how|what)|by the way|btw|forget (?:that|it|all that)|never ?mind (?:that|my)|other thing|anyway)\b")
+_FOLLOW_UP = re.compile(r"^(?:and |but |so |ok |okay |what if|and if|how (?:do|would|should) i (?:start|do that|say|tell|begin)|can you (?:explain|say more|expand)|what (?:about|else)|which (?:one|first)|is there anything|tell me more|more (?:about|on)|why (?:not|that)|what does that|the (?:first|second|third|last))\b|\b(?:point|step|you said|you mentioned|that advice|your advice)\b")
+
+
+def plain(text: str) -> str:
+    """Lower case, apostrophes dropped, spaces folded: what the lexicon and the rules are written for."""
+    lowered = text.lower().replace("’", "'").replace("'", "").replace("-", " ").replace("/", " ")
+    return " ".join(re.sub(r"[\"“”()\[\]*_]", " ", lowered).split())
+
+
+def age_band(years: int) -> str:
+    """The tag for an age in years."""
+    if years < 13:
+        return "child"
+    if years < 18:
+        return "teen"
+    if years <= 25:
+        return "young_adult"
+    return "adult" if years < 65 else "older"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a message holds, before the dialogue decides what to do with it."""
+
+    intent: Intent
+    facts: Mapping[Attribute, Answer]
+    age_years: int | None
+    intent_confidence: float
+
+
+class Reader:
+    """Reads answers, intents and volunteered facts. Holds only trained arrays; safe to share."""
+
+    def __init__(self, encoder: Encoder, trained: Trained | None = None) -> None:
+        trained = trained or classifiers.shipped()
+        self._encoder = encoder
+        self._lexicon = lexicon.shipped()
+        self._intents: Linear = trained.linear("intent")
+        self._tags: dict[Attribute, Linear] = {a: trained.linear(f"tags.{a.value}") for a in Attribute}
+
+    def read(
+        self,
+        text: str,
+        vector: Vectors,
+        *,
+        at: datetime,
+        pending: Attribute | None,
+        profile: Profile,
+        question: Question | None = None,
+        chosen: bool = False,
+    ) -> Read:
+        """Read one message.
+
+        Args:
+            text: what was said.
+            vector: its unit vector.
+            at: when.
+            pending: the attribute whose question is open.
+            profile: what is known, to tell a correction from a repetition.
+            question: the open question, for its quick replies.
+            chosen: the text is a quick reply that was tapped.
+        """
+        said = plain(text)
+        if question is not None and pending is not None:
+            picked = self._choice(said, question)
+            if picked is not None:
+                return Read(Intent.ANSWER, {pending: picked_answer(picked, text, at)}, _years(said, pending), 1.0)
+        if chosen and pending is not None:
+            standing = _tapped_standing(said)
+            if standing is not None:
+                return Read(Intent.DECLINE, {pending: Answer(standing=standing, at=at)}, None, 1.0)
+        intent, confidence = self._intent(said, vector, pending)
+        facts = self._volunteered(said, at, profile)
+        age = _volunteered_age(said)
+        is_correction = bool(_CORRECTION.search(said)) and any(profile.get(a) for a in facts)
+        if pending is None:
+            if is_correction:
+                intent = Intent.CORRECTION
+            return Read(intent, facts, age, confidence)
+        if intent is Intent.DECLINE:
+            facts = {**facts, pending: Answer(standing=Standing.DECLINED, at=at)}
+            return Read(intent, facts, age, confidence)
+        if intent is Intent.DONT_KNOW:
+            facts = {**facts, pending: Answer(standing=Standing.UNKNOWN, at=at)}
+            return Read(intent, facts, age, confidence)
+        if is_correction and pending not in facts and any(a is not pending for a in facts):
+            return Read(Intent.CORRECTION, facts, age, confidence)
+        if intent not in (Intent.ANSWER, Intent.OTHER, Intent.CORRECTION, Intent.QUESTION, Intent.SMALL_TALK, Intent.NONSENSE):
+            return Read(intent, facts, age, confidence)
+        answer, strength = self._answer(text, said, vector, pending, at)
+        asks = bool(_QUESTION_MARKS.search(said))
+        if asks and strength < 0.9 and len(said.split()) > 3:
+            return Read(Intent.QUESTION, facts, age, confidence)
+        if answer is None or (intent is Intent.NONSENSE and strength < SURE):
+            return Read(Intent.NONSENSE if intent is not Intent.SMALL_TALK else Intent.SMALL_TALK, facts, age, confidence)
+        for attribute, also in self._fragments(said, pending, at, profile).items():
+            facts = {attribute: also, **facts}
+        years = _years(said, pending) if pending is Attribute.AGE else age
+        return Read(Intent.CORRECTION if is_correction else Intent.ANSWER, {**facts, pending: answer}, years, confidence)
+
+    def _intent(self, said: str, vector: Vectors, pending: Attribute | None) -> tuple[Intent, float]:
+        bare = said.strip(" .!")
+        for intent, pattern in _RULES:
+            if intent is Intent.SMALL_TALK and pending is not None:
+                continue
+            if pattern.search(bare if intent is not Intent.WHY else said.strip(" .!")):
+                long = len(said.split()) > 25
+                if long and intent not in (Intent.SAFE, Intent.NO_PICKUP, Intent.CANNOT_TALK):
+                    continue
+                return intent, 1.0
+        if not re.search(r"[a-z]{2}", said) and not re.search(r"\d", said):
+            return Intent.NONSENSE, 1.0
+        label, confidence = self._intents.best(vector)
+        if len(said.split()) > 25:
+            return Intent.OTHER, confidence
+        if label in _BELIEVED and confidence >= _BELIEVED[label]:
+            return Intent(label), confidence
+        return Intent.OTHER, confidence
+
+    @staticmethod
+    def _choice(said: str, question: Question) -> Any:
+        bare = said.strip(" .!")
+        return next((choice for choice in question.choices if plain(choice.label).strip(" .!") == bare), None)
+
+    def _answer(
+        self, text: str, said: str, vector: Vectors, pending: Attribute, at: datetime
+    ) -> tuple[Answer | None, float]:
+        """The answer to the open question and how plainly it was one, 0 to 1; None where nothing could be read."""
+        note = " ".join(text.split())[:_LONGEST_NOTE]
+        if pending is Attribute.AGE:
+            years = _years(said, pending)
+            tags = {age_band(years)} if years is not None else _age_words(said)
+            if tags:
+                return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)), 1.0
+        heard = _without_denied(said)
+        tags = {tag for tag, pattern in self._lexicon.answers.get(pending, {}).items() if pattern.search(heard)}
+        plainly = bool(tags)
+        probabilities = self._tags[pending].probabilities(vector)
+        for label, p in zip(self._tags[pending].labels, probabilities, strict=True):
+            if p >= (0.5 if not plainly else 0.7):
+                tags.add(label)
+        strongest = float(probabilities.max()) if len(probabilities) else 0.0
+        tags = _settle(pending, tags, said)
+        if tags:
+            return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)), 1.0 if plainly else strongest
+        words = re.findall(r"[a-z]+", said)
+        readable = len(words) >= 2 and sum(bool(re.search(r"[aeiouy]", w)) and len(w) < 16 for w in words) / len(words) > 0.7
+        intent, sure = self._intents.best(vector)
+        if readable and intent in ("answer", "correction", "question") and sure > 0.25:
+            return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset()), 0.4
+        return None, 0.0
+
+    def _volunteered(self, said: str, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
+        facts: dict[Attribute, Answer] = {}
+        heard = _without_denied(said)
+        for attribute, patterns in self._lexicon.volunteered.items():
+            found: dict[str, str] = {}
+            for tag, pattern in patterns.items():
+                match = pattern.search(heard)
+                if match:
+                    found[tag] = match[0]
+            tags = _settle(attribute, set(found) - _NOT_VOLUNTEERED.get(attribute, frozenset()), heard)
+            if tags:
+                words = max((found[t] for t in tags if t in found), key=len, default="")
+                facts[attribute] = Answer(
+                    standing=Standing.KNOWN, at=at, text=words[:_LONGEST_NOTE], tags=frozenset(tags), volunteered=True
+                )
+        years = _volunteered_age(said)
+        tags = {age_band(years)} if years is not None else _age_words(said)
+        if tags:
+            text = f"{years}" if years is not None else ""
+            facts[Attribute.AGE] = Answer(
+                standing=Standing.KNOWN, at=at, text=text, tags=frozenset(tags), volunteered=True
+            )
+        return facts
+
+    def _fragments(self, said: str, pending: Attribute, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
+        """Several facts at once: "34, nurse, divorced" answers more than was asked."""
+        facts: dict[Attribute, Answer] = {}
+        clauses = [c.strip() for c in re.split(r"[,;.]|\band\b", said) if c.strip()]
+        if len(clauses) < 2:
+            return facts
+        for clause in clauses:
+            if len(clause.split()) > 5:
+                continue
+            heard = _without_denied(clause)
+            if any(p.search(heard) for p in self._lexicon.answers.get(pending, {}).values()):
+                continue
+            for attribute in (Attribute.MARITAL_STATUS, Attribute.PROFESSION, Attribute.ECONOMIC_STATUS, Attribute.HEALTH):
+                if attribute is pending or profile.get(attribute) is not None:
+                    continue
+                tags = {t for t, p in self._lexicon.answers[attribute].items() if p.search(heard)}
+                tags -= {"good", "stable", "employed", "man", "woman"} | _NOT_VOLUNTEERED.get(attribute, frozenset())
+                if tags:
+                    before = facts.get(attribute)
+                    facts[attribute] = Answer(
+                        standing=Standing.KNOWN,
+                        at=at,
+                        text=clause,
+                        tags=frozenset(tags) | (before.tags if before else frozenset()),
+                        volunteered=True,
+                    )
+            if pending is not Attribute.AGE and re.fullmatch(r"(?:im )?\d{2}(?: ?(?:yo|years old|m|f))?", clause):
+                years = int(re.sub(r"\D", "", clause))
+                facts[Attribute.AGE] = Answer(
+                    standing=Standing.KNOWN, at=at, text=str(years), tags=frozenset({age_band(years)}), volunteered=True
+                )
+        return facts
+
+
+_BELIEVED = {
+    "decline": 0.6, "dont_know": 0.6, "why": 0.6, "just_answer": 0.6, "greeting": 0.6, "thanks": 0.65, "goodbye": 0.7,
+    "human": 0.6, "therapist": 0.6, "can_you_call": 0.65, "about": 0.6, "help": 0.7, "small_talk": 0.6, "joke": 0.6,
+    "safe": 0.6, "no_pickup": 0.6, "cannot_talk": 0.6, "wont_call": 0.6, "my_profile": 0.6, "dispute": 0.6,
+    "nonsense": 0.6, "answer": 0.5, "question": 0.5, "correction": 0.6,
+}  # fmt: skip
+"""How sure the intent classifier must be, by intent."""
+
+_NOT_VOLUNTEERED: Mapping[Attribute, frozenset[str]] = {
+    Attribute.HEALTH: frozenset({"good", "pain", "medication", "chronic", "substance_use"}),
+    Attribute.MENTAL_STATE: frozenset({"well", "low", "stressed", "untreated"}),
+    Attribute.EMOTION: frozenset({"calm", "happy", "numb", "confused", "guilty"}),
+    Attribute.SELF_HARM_HISTORY: frozenset({"none", "current_thoughts", "plan"}),
+    Attribute.ECONOMIC_STATUS: frozenset({"stable", "comfortable", "low_income"}),
+    Attribute.EDUCATION: frozenset({"school", "college", "university", "postgraduate"}),
+    Attribute.GENDER: frozenset({"woman", "man"}),
+    Attribute.PROFESSION: frozenset({"employed", "manager", "safety_critical"}),
+}
+"""Bands too weak to take from a passing remark: a remark that one is fine is not an answer to the question."""
+
+
+def picked_answer(choice: Any, text: str, at: datetime) -> Answer:
+    """The answer a quick reply stands for."""
+    return Answer(standing=Standing.KNOWN, at=at, text=text.strip()[:_LONGEST_NOTE], tags=choice.tags)
+
+
+def _tapped_standing(said: str) -> Standing | None:
+    return {"prefer not to say": Standing.DECLINED, "i dont know": Standing.UNKNOWN}.get(said.strip(" .!"))
+
+
+def _years(said: str, pending: Attribute | None) -> int | None:
+    volunteered = _volunteered_age(said)
+    if volunteered is not None or pending is not Attribute.AGE:
+        return volunteered
+    found = [int(n) for n in _AGE_ANSWER.findall(_digits(_without_denied(said))) if 5 <= int(n) <= 115]
+    return found[0] if found else None
+
+
+def _volunteered_age(said: str) -> int | None:
+    match = _AGE.search(_digits(_without_denied(said)))
+    if not match:
+        return None
+    years = int(next(group for group in match.groups() if group))
+    return years if 5 <= years <= 115 else None
+
+
+def _digits(said: str) -> str:
+    """Numbers in words as digits: "forty-two" is 42."""
+    def number(match: re.Match[str]) -> str:
+        return str(_NUMBER_WORDS[match[1]] + (_NUMBER_WORDS[match[2]] if match[2] else 0))
+
+    return _WRITTEN.sub(number, said)
+
+
+def _age_words(said: str) -> set[str]:
+    return {tag for tag, pattern in _AGE_WORDS.items() if pattern.search(said)}
+
+
+def _without_denied(said: str) -> str:
+    """The message without what it denies: "not 43", "no diabetes", "isn't married"."""
+    said = re.sub(r"\bnot (?:only|just|sure|much|great|good|well|safe|sleep\w*|eat\w*|enough|working|married|licen[cs]ed|allowed|slept|eaten|comfortable|recognised)\b", lambda m: m[0].replace("not ", "not_"), said)
+    said = re.sub(r"\b(?:not|isnt|im not|am not|arent|wasnt|never been|no longer|without any|without)\b(?: (?:an?|the|really|diagnosed|with|been|my|any|in|to))* (?:\w+)", " ", said)
+    said = re.sub(r"\bno (?!savings|job|one|work|idea|help|treatment|therapy|wish|point|way|sleep|money|income|account|partner|formal|qualifications|and\b|but\b|never|history|problems?|issues?|conditions?|worries|health|self|attempts?|hope|thoughts?|complaints?)(?:\w+)", " ", said)
+    return said.replace("not_", "not ")
+
+
+def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
+    """Of tags that exclude each other, the weightier ones."""
+    if attribute is Attribute.HEALTH and len(tags) > 1:
+        tags.discard("good")
+    elif attribute is Attribute.MENTAL_STATE and len(tags - {"in_treatment"}) > 1:
+        tags.discard("well")
+    elif attribute is Attribute.SELF_HARM_HISTORY:
+        denied = re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
+        if denied and not re.search(r"\bbut\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted", said):
+            return {"none"}
+        if len(tags) > 1:
+            tags.discard("none")
+        if "plan" in tags and re.search(r"\b(?:no|without a?|never had a) plans?\b", said):
+            tags.discard("plan")
+    elif attribute is Attribute.EMOTION and len(tags) > 1:
+        tags.discard("calm")
+    elif attribute is Attribute.ECONOMIC_STATUS and tags & {"no_savings", "debt", "low_income", "hidden_debt"}:
+        tags -= {"stable", "comfortable"}
+    elif attribute is Attribute.MARITAL_STATUS:
+        if tags & {"separated", "divorced", "widowed"}:
+            tags -= {"married", "single"}
+        if tags & {"dating", "married", "cohabiting"}:
+            tags.discard("single")
+    return tags
+
+
+def looks_like_question(text: str) -> bool:
+    """Whether the message asks something."""
+    return bool(_QUESTION_MARKS.search(plain(text)))
+
+
+def opens_new_topic(text: str) -> bool:
+    """Whether the message says that it changes the subject."""
+    return bool(_NEW_TOPIC.search(plain(text)))
+
+
+def follows_up(text: str) -> bool:
+    """Whether the message leans on the answer before it."""
+    return bool(_FOLLOW_UP.search(plain(text)))

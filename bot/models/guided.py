@@ -1,0 +1,350 @@
+"""The built-in model: deterministic, no network, no key.
+
+It understands with a sentence encoder and small classifiers trained on lines that we wrote, and composes replies
+from cited guidance that fits the profile. It knows what it was given and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+
+from bot import interview
+from bot.dialogue import Session
+from bot.errors import ModelUnavailable
+from bot.interview import Reader
+from bot.models.protocol import Draft
+from bot.risk.verdict import RiskLevel
+from bot.understanding import Assessment, Intent, Understood
+from policies import classifiers, crisis, guidance, questions
+from policies.attributes import SPECS, Attribute, Standing
+from policies.classifiers import Trained, ngrams
+from policies.domains import Domain, Stakes
+from policies.encoder import Encoder, Vectors
+from policies.guidance import Block, Group
+from policies.planning.library import PathLibrary, path_weights, starter_entries
+
+LONGEST_REPLY = 245
+"""Words of a reply, headings and questions included."""
+NEIGHBOURS = 25
+SAME_TOPIC = 0.45
+"""Cosine above which a new question belongs to the topic that was just answered."""
+_SURELY_LOW = {"low": 0.5}
+
+
+class GuidedModel:
+    """Implements `LanguageModel` with what ships. Holds no conversation; safe to share."""
+
+    name = "guided"
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        trained: Trained | None = None,
+        minimum_age: int = 18,
+    ) -> None:
+        self._encoder = encoder
+        trained = trained or classifiers.shipped()
+        self._reader = Reader(encoder, trained)
+        self._guidance = guidance.shipped()
+        self._questions = questions.shipped()
+        self._countries = crisis.shipped()
+        self._minimum_age = minimum_age
+        self._library = PathLibrary(starter_entries(), trained.vectors("library"))
+        self._group = trained.linear("group")
+        self._words = trained.linear("words")
+        self._stakes = trained.linear("stakes")
+        self._first = trained.linear("first")
+        self._block_vectors = dict(zip((b.id for b in self._guidance.all_blocks()), trained.vectors("blocks"), strict=True))
+        members: dict[str, list[tuple[tuple[Attribute, ...], float]]] = {}
+        for entry in self._library.entries:
+            if entry.path:
+                members.setdefault(f"{entry.domain.value}/{entry.group}", []).append((entry.path, 1.0))
+        self._group_paths = {name: path_weights(votes) for name, votes in members.items()}
+
+    # ------------------------------------------------------------------------------------------- understanding
+
+    async def understand(self, text: str, session: Session, *, at: datetime, chosen: bool) -> Understood:
+        """Read one message: intent, facts, and an assessment where it asks or tells of a problem."""
+        vector = self._encoder.encode([text])[0]
+        pending = session.pending.attribute if session.pending else None
+        domain = session.topic.assessment.domain if session.topic else Domain.LIFE
+        read = self._reader.read(
+            text,
+            vector,
+            at=at,
+            pending=pending,
+            profile=session.profile,
+            question=self._questions.get(pending, domain) if pending else None,
+            chosen=chosen,
+        )
+        is_minor = (read.age_years is not None and read.age_years < self._minimum_age) or any(
+            answer.tags & {"child", "teen"} for a, answer in read.facts.items() if a is Attribute.AGE
+        )
+        understood = Understood(intent=read.intent, facts=read.facts, is_minor=is_minor)
+        if session.wants_country and len(text.split()) <= 8:
+            country = self._countries.find_country(text)
+            if country:
+                intent = Intent.COUNTRY if read.intent in (Intent.OTHER, Intent.ANSWER, Intent.NONSENSE, Intent.SMALL_TALK, Intent.QUESTION) else read.intent
+                return replace(understood, country=country, intent=intent)
+        lived = re.search(r"\bi(?:'?m| am| live)(?: \w+){0,2} (?:in|from) (?:the )?([a-z ]{2,30})", text.lower())
+        if lived and session.country is None:
+            understood = replace(understood, country=self._countries.find_country(lived[1]))
+        if pending is not None and read.intent is not Intent.QUESTION:
+            return understood
+        if read.intent not in (Intent.OTHER, Intent.QUESTION, Intent.ANSWER, Intent.CORRECTION, Intent.JUST_ANSWER, Intent.NONSENSE):
+            return understood
+        topic = session.topic
+        said = interview.plain(text)
+        if topic is not None and topic.settled:
+            asks = interview.looks_like_question(text)
+            if not asks and read.facts and len(said.split()) <= 14:
+                return understood
+            if read.intent is Intent.CORRECTION and read.facts and not asks:
+                return understood
+            if read.intent in (Intent.JUST_ANSWER, Intent.NONSENSE) or (not asks and len(said.split()) < 4):
+                return understood
+        elif read.intent is Intent.JUST_ANSWER or (read.intent is Intent.NONSENSE and read.intent_confidence >= 1.0):
+            return understood
+        assessment = self.assess(text, vector)
+        is_new = True
+        if topic is not None:
+            near = float(vector @ self._encoder.encode([topic.query])[0])
+            same = assessment.domain is topic.assessment.domain and assessment.group == topic.assessment.group
+            short = len(said.split()) <= 12
+            leans = interview.follows_up(text) and short and not interview.opens_new_topic(text)
+            is_new = interview.opens_new_topic(text) or not (leans or near >= SAME_TOPIC or (same and near > 0.2))
+        return replace(understood, assessment=assessment, is_new_topic=is_new)
+
+    def assess(self, text: str, vector: Vectors | None = None) -> Assessment:
+        """Domain, scenario group, stakes and what the answer hangs on.
+
+        The weights are votes of three voices: the paths of the nearest planned queries (paper, appendix D.4), the
+        mean path of the likely scenario groups, and a classifier of the first attribute.
+        """
+        vector = self._encoder.encode([text])[0] if vector is None else vector
+        by_group = self._group.probabilities(vector)
+        columns, values = ngrams(text)
+        by_words = dict(zip(self._words.labels, self._words.sparse_probabilities(columns, values), strict=True))
+        domains = dict.fromkeys(Domain, 1e-9)
+        for label, p in zip(self._group.labels, by_group, strict=True):
+            domains[Domain(label.split("/")[0])] += float(p)
+        pooled = {d: p * float(by_words[d.value]) ** 0.3 for d, p in domains.items()}
+        total = sum(pooled.values())
+        domain = max(pooled, key=lambda d: pooled[d])
+        inside = [(label, float(p)) for label, p in zip(self._group.labels, by_group, strict=True) if label.startswith(domain.value + "/")]
+        group = max(inside, key=lambda item: item[1])[0].split("/")[1]
+
+        near = self._library.nearest(vector, NEIGHBOURS)
+        votes = np.exp(12.0 * np.array([n.similarity for n in near]))
+        votes /= votes.sum()
+        stakes = self._vote_stakes(vector, [n.planned.stakes for n in near], votes.tolist())
+        weights: dict[Attribute, float] = {}
+        voices: list[tuple[Mapping[Attribute, float], float]] = [
+            (path_weights([(n.planned.path, float(v)) for n, v in zip(near, votes, strict=True) if n.planned.path]), 1.0),
+            (path_weights([(tuple(p), float(w)) for p, w in self._likely_paths(by_group)]), 1.0),
+        ]
+        first = dict(zip(self._first.labels, self._first.probabilities(vector), strict=True))
+        voices.append(({a: float(first.get(a.value, 0.0)) for a in Attribute}, 1.0))
+        for voice, say in voices:
+            for attribute, w in voice.items():
+                weights[attribute] = weights.get(attribute, 0.0) + say * w
+        share = sum(weights.values()) or 1.0
+        ranked = sorted(((a, w / share) for a, w in weights.items()), key=lambda item: (-item[1], item[0]))
+        return Assessment(
+            domain=domain,
+            group=group,
+            stakes=stakes,
+            weights={} if stakes is Stakes.LOW else dict(ranked[:6]),
+            confidence=pooled[domain] / total,
+        )
+
+    def _likely_paths(self, by_group: np.ndarray) -> list[tuple[Sequence[Attribute], float]]:
+        likely = np.argsort(-by_group)[:5]
+        return [
+            (tuple(self._group_paths[self._group.labels[i]])[:4], float(by_group[i]))
+            for i in likely
+            if self._group.labels[i] in self._group_paths
+        ]
+
+    def _vote_stakes(self, vector: Vectors, near: Sequence[Stakes], votes: Sequence[float]) -> Stakes:
+        """Low only when classifier and neighbours agree that it is; high when either is not sure that it is not."""
+        told = dict(zip(self._stakes.labels, self._stakes.probabilities(vector), strict=True))
+        share = {s: 0.5 * float(told[s.value]) + 0.5 * sum(v for n, v in zip(near, votes, strict=True) if n is s) for s in Stakes}
+        if share[Stakes.LOW] >= LOW_ENOUGH:
+            return Stakes.LOW
+        if share[Stakes.MODERATE] >= MODERATE_ENOUGH and share[Stakes.HIGH] < NOT_HIGH:
+            return Stakes.MODERATE
+        return Stakes.HIGH
+
+    # ------------------------------------------------------------------------------------------- composing
+
+    async def compose(self, session: Session, *, follow_up: str) -> Draft:
+        """Acknowledge, name the risk this profile carries, give two to four steps that fit, say what would change it."""
+        topic = session.topic
+        if topic is None:
+            raise ModelUnavailable("no topic is open")
+        assessment = topic.assessment
+        group = self._guidance.groups.get((assessment.domain, assessment.group))
+        if group is None:
+            raise ModelUnavailable(f"no guidance for {assessment.domain.value}/{assessment.group}")
+        query = self._encoder.encode([follow_up or topic.query])[0]
+        tags = profile_tags(session)
+        own = [b for b in self._guidance.blocks[assessment.domain] if group.name in b.groups and b.applies(tags)]
+        common = [b for b in self._guidance.common if b.applies(tags)] if assessment.stakes is not Stakes.LOW or session.risk.level is not RiskLevel.NONE else []
+        shown = frozenset(topic.shown)
+        chosen = self._choose(own, common, query, tags, session, shown=shown)
+        sentences = self._write(session, group, chosen, follow_up=follow_up)
+        used = tuple(
+            a for a in Attribute if any(a.value in block.when for block in chosen) or (a is Attribute.EMOTION and session.profile.tags(a))
+        )
+        return Draft(
+            sentences=sentences,
+            used=tuple(a for a in used if session.profile.tags(a)),
+            sources=tuple(dict.fromkeys(b.source for b in chosen)),
+            blocks=tuple(b.id for b in chosen),
+        )
+
+    def _choose(
+        self,
+        own: Sequence[Block],
+        common: Sequence[Block],
+        query: Vectors,
+        tags: Mapping[str, frozenset[str]],
+        session: Session,
+        *,
+        shown: frozenset[str],
+    ) -> list[Block]:
+        def score(block: Block) -> float:
+            near = float(self._block_vectors[block.id] @ query)
+            fit = 1.6 * len(block.when) + sum(_WEIGHTY.get(t, 0.0) for a, wanted in block.when.items() for t in wanted & tags.get(a, frozenset()))
+            home = 0.0 if "*" in block.groups else 0.8
+            seen = 6.0 if block.id in shown else 0.0
+            return 0.35 * block.priority + fit + home + 5.0 * near - seen
+
+        ranked = {slot: sorted((b for b in (*own, *common) if b.slot == slot), key=lambda b: (-score(b), b.id)) for slot in guidance.SLOTS}
+        picked: list[Block] = []
+        risks = [b for b in ranked["risk"] if b.when]
+        safety = [b for b in (*risks, *(b for b in ranked["step"] if b.when)) if _is_safety(b, tags)]
+        budget = LONGEST_REPLY - 75
+
+        def take(block: Block) -> bool:
+            nonlocal budget
+            words = len(block.text.split())
+            if words > budget or any(_alike(block, other, self._block_vectors) for other in picked):
+                return False
+            picked.append(block)
+            budget -= words
+            return True
+
+        for block in sorted(safety, key=lambda b: -score(b)):
+            if sum(b.slot == block.slot for b in picked) < 1 and take(block) and len(picked) >= 2:
+                break
+        for block in risks:
+            if sum(b.slot == "risk" for b in picked) >= 2:
+                break
+            take(block)
+        conditional = [b for b in ranked["step"] if b.when]
+        for block in conditional:
+            if sum(b.slot == "step" for b in picked) >= 2 + (session.risk.level is RiskLevel.NONE):
+                break
+            take(block)
+        for block in ranked["step"]:
+            if sum(b.slot == "step" for b in picked) >= 4:
+                break
+            if not block.when:
+                take(block)
+        for block in ranked["avoid"][:1]:
+            take(block)
+        order = {"risk": 0, "step": 1, "avoid": 2}
+        return sorted(picked, key=lambda b: (order[b.slot], not _is_safety(b, tags), -score(b)))
+
+    def _write(self, session: Session, group: Group, chosen: Sequence[Block], *, follow_up: str) -> list[str]:
+        lines: list[str] = []
+        feeling = sorted(session.profile.tags(Attribute.EMOTION), key=lambda t: (_HEAVIER.index(t) if t in _HEAVIER else 99, t))
+        low = session.topic is not None and session.topic.assessment.stakes is Stakes.LOW
+        if follow_up:
+            lines.append("")
+        elif feeling and feeling[0] in FEELINGS:
+            lines.append(FEELINGS[feeling[0]])
+        else:
+            lines.append(group.acknowledge[session.seed % len(group.acknowledge)])
+        risks = [b.text for b in chosen if b.slot == "risk"]
+        lines.extend(risks)
+        lines.extend(f"- {b.text}" for b in chosen if b.slot == "step")
+        lines.extend(b.text for b in chosen if b.slot == "avoid")
+        if not low and not follow_up:
+            lines.append(group.would_change)
+        return [line for line in lines if line]
+
+
+LOW_ENOUGH = 0.5
+MODERATE_ENOUGH = 0.42
+NOT_HIGH = 0.45
+
+_WEIGHTY = {
+    "current_thoughts": 4.0, "plan": 4.0, "recent_self_harm": 3.0, "past_attempt": 3.0, "partner_control": 3.0,
+    "psychosis": 3.0, "manic": 2.5, "teen": 2.0, "child": 2.5, "pregnant": 2.0, "postpartum": 2.0, "in_recovery": 1.5,
+    "eating_disorder": 2.0, "heart": 1.5, "frightening_urges": 2.5, "visa_tied": 1.5, "licensed": 0.5, "stopped_medication": 1.5,
+    "kidney": 1.5, "epilepsy": 1.5, "diabetes": 1.0, "hidden_debt": 1.0, "gambling": 1.0,
+}  # fmt: skip
+"""Tags whose blocks come before others': what hurts most when it is left out."""
+
+_HEAVIER = [
+    "hopeless", "desperate", "trapped", "burden", "numb", "ashamed", "humiliated", "scared", "overwhelmed", "sad",
+    "lonely", "guilty", "angry", "anxious", "confused", "excited", "hopeful", "happy", "calm",
+]  # fmt: skip
+
+FEELINGS = {
+    "hopeless": "Feeling hopeless about this is a heavy thing to carry, and it makes sense to say so before anything else.",
+    "desperate": "You sound desperate for this to stop, and that comes first.",
+    "trapped": "Feeling trapped narrows everything, so let us look for the nearest small opening.",
+    "burden": "Feeling like a burden hurts, and it is a feeling, not a measure of your worth to others.",
+    "numb": "Feeling numb or empty is often what is left when too much has happened at once.",
+    "ashamed": "The shame in this is hard to sit with, and telling it here took something.",
+    "humiliated": "Being humiliated cuts deep, and wanting it undone is natural.",
+    "scared": "Being scared about this makes sense, so safety and small steps come first.",
+    "overwhelmed": "This is a lot at once, so let us make it smaller.",
+    "sad": "I am sorry this hurts so much; being sad about it makes sense.",
+    "lonely": "Carrying this alone makes it heavier, and I am glad you said it.",
+    "guilty": "Guilt can be loud; what you do next matters more than going over it alone.",
+    "angry": "The anger makes sense; it can wait beside you while you choose what helps.",
+    "anxious": "The worry you describe is real, so let us take the next steps one at a time.",
+    "confused": "Not knowing which way to turn is fair with something like this.",
+    "excited": "You sound full of energy for this, and that is worth a careful second look before you act.",
+    "hopeful": "It is good that some hope is there; let us give it firm ground.",
+}
+
+
+def profile_tags(session: Session) -> dict[str, frozenset[str]]:
+    """The profile as guidance conditions see it."""
+    tags: dict[str, frozenset[str]] = {a.value: session.profile.tags(a) for a in Attribute}
+    if session.risk.level is not RiskLevel.NONE:
+        tags["risk"] = frozenset({"elevated"})
+    if session.is_minor and not tags["age"]:
+        tags["age"] = frozenset({"teen"})
+    tags["declined"] = frozenset(a.value for a in session.profile.with_standing(Standing.DECLINED))
+    return tags
+
+
+def _is_safety(block: Block, tags: Mapping[str, frozenset[str]]) -> bool:
+    heavy = {
+        "self_harm_history": {"past_thoughts", "past_self_harm", "past_attempt", "recent_self_harm", "current_thoughts", "plan"},
+        "marital_status": {"partner_control"},
+        "mental_state": {"psychosis", "manic", "frightening_urges"},
+        "risk": {"elevated"},
+    }
+    return any(block.when.get(a, frozenset()) & wanted & tags.get(a, frozenset()) for a, wanted in heavy.items())
+
+
+def _alike(one: Block, other: Block, vectors: Mapping[str, Vectors]) -> bool:
+    """Whether two blocks say much the same."""
+    return one.text == other.text or float(vectors[one.id] @ vectors[other.id]) > 0.78
+
+
+__all__ = ["FEELINGS", "SPECS", "GuidedModel", "profile_tags"]

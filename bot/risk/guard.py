@@ -1,0 +1,95 @@
+"""The guard: every sentence out, from any model, in any framing.
+
+No method, dose, lethality, place or concealment; no urging to harm; no phone number, address or link that is not in
+our resources.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from bot.risk.normalise import normalise
+from bot.risk.screen import Screen
+from bot.risk.verdict import Category, RiskLevel
+from policies.crisis import Directory
+
+_LINK = re.compile(r"(?:https?://|www\.)[^\s)>\]]+|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|org|net|info|co|uk|us|ca|au|de|fr|es|it|nl|io|gov|edu|me|app|help|chat|eu|int|line)\b(?:/[^\s)>\]]*)?", re.IGNORECASE)
+_EMAIL = re.compile(r"[\w.+-]+\s*(?:@|\(at\)|\[at\])\s*[\w-]+\s*(?:\.|\(dot\)|\[dot\])\s*\w{2,}", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\w£$€.,])(?:\+?\(?\d[\d\s().\-]{4,}\d)(?![\w%])")
+_SHORT_CALL = re.compile(r"\b(?:call|dial|ring|phone|text|line|number|hotline|helpline)\b(?:\W+\w+){0,4}?\W+(\d{3,6})\b", re.IGNORECASE)
+_HARM = re.compile(
+    r"\b(?:lethal|fatal|deadly)\s+(?:dose|amount|quantity|combination|height|level)s?\b"
+    r"|\b\d+(?:\.\d+)?\s*(?:mg|milligrams?|g|grams?|ml|pills?|tablets?|capsules?)\b[^.]{0,60}\b(?:kill|die|death|fatal|lethal|overdose|enough|never wake)\b"
+    r"|\b(?:kill|die|death|fatal|lethal|overdose|never wake)\b[^.]{0,60}\b\d+(?:\.\d+)?\s*(?:mg|milligrams?|g|grams?|ml|pills?|tablets?|capsules?)\b"
+    r"|\b(?:tie|knot|loop)\b[^.]{0,40}\b(?:noose|around (?:your|the) neck)\b|\bnoose\b"
+    r"|\b(?:best|easiest|quickest|painless|most effective|sure|reliable|peaceful)\s+(?:way|method|place|spot|time|means)s?\s+(?:to|for)\s+(?:die|dying|kill|end (?:your|it)|suicide|hang|jump|cut|overdose|harm|disappear for good)\b"
+    r"|\b(?:cut|slice|slit)\b[^.]{0,40}\b(?:vein|artery|arteries|along|lengthwise|deeper|wrists?)\b"
+    r"|\b(?:jump|step|leap)\b[^.]{0,30}\b(?:from|off|in front of)\b[^.]{0,30}\b(?:bridge|building|roof|train|floor|cliff|balcony)\b"
+    r"|\b(?:hide|conceal|cover up)\b[^.]{0,40}\b(?:cuts?|scars?|wounds?|bruises?|from (?:your )?(?:parents|doctor|partner|family|everyone))\b"
+    r"|\b(?:hide|conceal|stash)\b[^.]{0,30}\b(?:pills|blade|razor|rope|gun|weapon)\b"
+    r"|\b(?:skip|avoid) (?:being )?(?:found|interrupted|rescued)\b|\bso (?:that )?(?:no ?one|nobody) (?:finds|stops|interrupts)\b"
+    r"|\b(?:you should|go ahead and|just|better to|you can|you could|maybe you should|time to)\s+(?:kill yourself|end your life|die|end it all|hurt yourself|cut yourself|overdose|disappear forever|jump)\b|\bkill yourself\b"
+    r"|\b(?:they|everyone|your family|the world)(?: would| will|'d)? be better off without you\b|\bnobody (?:will|would) (?:care|miss you)\b"
+    r"|\b(?:mix|combine|take|swallow)\b[^.]{0,50}\b(?:with|and)\b[^.]{0,30}\b(?:alcohol|vodka|bleach|ammonia|opioids?|benzos?)\b[^.]{0,40}\b(?:stop breathing|sleep forever|never wake|to die|for good|stronger|effect)\b"
+    r"|\b(?:exhaust|carbon monoxide|helium|charcoal)\b[^.]{0,50}\b(?:car|garage|hose|bag|tent|room|sealed|breathe)\b"
+    r"|\bsuicide note\b[^.]{0,40}\b(?:draft|here|example|template|dear|could say|you could write)\b|\b(?:here is|here's|draft of|example of)\b[^.]{0,30}\b(?:suicide|goodbye|farewell) (?:note|letter)\b"
+    r"|\b(?:eat|stay|go) (?:only |under |below )?(?:[1-7]\d\d) ?(?:kcal|calories)\b|\b(?:laxatives?|vomit(?:ing)?|purg(?:e|ing))\b[^.]{0,40}\b(?:to lose|lose weight|after (?:meals|eating)|works|help you)\b"
+    r"|\b(?:hit|slap|punish|threaten|stalk|follow|track)\s+(?:her|him|them)\b[^.]{0,40}\b(?:so|until|to make|teach|lesson)\b|\b(?:make|teach) (?:him|her|them) (?:pay|suffer|a lesson)\b"
+    r"|\bcommitted suicide\b|\b(?:successful|failed) suicide\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a sentence may not leave; never the sentence."""
+
+    rule: str
+
+
+class Guard:
+    """Checks one sentence at a time. Safe to share."""
+
+    def __init__(self, screen: Screen, directory: Directory) -> None:
+        self._screen = screen
+        self._numbers = directory.numbers()
+        self._hosts = directory.webs()
+
+    def refuse(self, sentence: str) -> Refusal | None:
+        """None when the sentence may be shown."""
+        if _HARM.search(sentence) or _HARM.search(normalise(sentence)):
+            return Refusal("harmful_content")
+        if _EMAIL.search(sentence):
+            return Refusal("unknown_address")
+        for link in _LINK.finditer(sentence):
+            host = re.sub(r"^(?:https?://)?(?:www\.)?|/.*$", "", link[0].lower()).rstrip(".,;:!?")
+            if host not in self._hosts:
+                return Refusal("unknown_link")
+        for number in (*_NUMBER.findall(sentence), *_SHORT_CALL.findall(sentence)):
+            digits = re.sub(r"\D", "", number)
+            if digits not in self._numbers and not _is_no_phone(number, digits):
+                return Refusal("unknown_number")
+        unquoted = re.sub(r"[\"“][^\"”]*[\"”]", " ", sentence)
+        if _FIRST_PERSON.search(unquoted):
+            verdict = self._screen.screen(unquoted)
+            if verdict.level is RiskLevel.IMMINENT and verdict.categories[0] in _NEVER_SPOKEN:
+                return Refusal("risk_screen")
+        return None
+
+
+_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i'll|i've|my|me|we)\b", re.IGNORECASE)
+_NEVER_SPOKEN = (Category.SUICIDE, Category.SELF_INJURY, Category.HARM_TO_OTHERS)
+"""A reply that speaks in the first person of these dangers has taken the person's part; warnings are no danger."""
+
+
+def _is_no_phone(written: str, digits: str) -> bool:
+    """A year, a span of years, a date or an amount, not a number to call."""
+    plain = written.strip()
+    return bool(
+        re.fullmatch(r"(?:19|20)\d\d(?:\s*[-–]\s*(?:19|20)?\d\d)?", plain)
+        or re.fullmatch(r"\d{1,3}(?:[ ,]\d{3})+", plain)
+        or re.fullmatch(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}|\d{4}-\d\d-\d\d", plain)
+        or re.fullmatch(r"\d{1,2}\s*[-–]\s*\d{1,3}", plain)
+        or len(digits) < 3
+    )

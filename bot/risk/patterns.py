@@ -1,0 +1,144 @@
+"""The patterns of `policies/crisis/patterns.yaml`, compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from bot.risk.verdict import Category, RiskLevel
+from policies.attributes import Attribute
+from policies.errors import PolicyFileError
+from policies.files import read_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One idea.
+
+    Attributes:
+        name: what it is called in explanations.
+        idea: the flag it raises.
+        category: the kind of danger.
+        level: none for a flag that matters only in combinations.
+        reason: why, in words.
+        patterns: any of these in a sentence.
+        unless: and none of these in it.
+        requires: and, where given, one of these.
+        about_other: it speaks of somebody else.
+        attributes: only for answers to a question about one of these; empty for any text.
+        examples: sentences it must fire on.
+    """
+
+    name: str
+    idea: str
+    category: Category
+    level: RiskLevel
+    reason: str
+    patterns: re.Pattern[str]
+    unless: re.Pattern[str] | None
+    requires: re.Pattern[str] | None
+    about_other: bool
+    attributes: frozenset[Attribute]
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combination:
+    """Ideas that together mean more than each alone, also over several turns."""
+
+    name: str
+    parts: tuple[frozenset[str], ...]
+    level: RiskLevel
+    category: Category
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """All that the text stage matches."""
+
+    rules: tuple[Rule, ...]
+    combinations: tuple[Combination, ...]
+
+
+def load(path: Path) -> Patterns:
+    """Read and compile a patterns file.
+
+    Raises:
+        PolicyFileError: it is malformed; the message names the rule.
+    """
+    raw = read_yaml(path)
+    macros: Mapping[str, str] = raw["macros"]
+    rules = [_rule(path, entry, macros) for entry in (*raw["rules"], *raw["answers"])]
+    names = [rule.name for rule in rules]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise PolicyFileError(f"{path}: two rules are named {sorted(twice)[0]}")
+    ideas = {rule.idea for rule in rules} | OUTSIDE_IDEAS
+    combinations = []
+    for entry in raw["combinations"]:
+        parts = tuple(frozenset(part) for part in entry["all"])
+        unknown = set().union(*parts) - ideas
+        if unknown:
+            raise PolicyFileError(f"{path}: {entry['name']} combines {sorted(unknown)[0]}, which no rule raises")
+        combinations.append(
+            Combination(
+                name=entry["name"],
+                parts=parts,
+                level=RiskLevel(entry["level"]),
+                category=Category(entry["category"]),
+                reason=entry["reason"],
+            )
+        )
+    return Patterns(rules=tuple(rules), combinations=tuple(combinations))
+
+
+OUTSIDE_IDEAS = frozenset({"postpartum", "medical_sign", "decided"})
+"""Ideas raised from the profile rather than from a pattern."""
+
+
+def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str]) -> Rule:
+    def compiled(key: str) -> re.Pattern[str] | None:
+        if not entry.get(key):
+            return None
+        parts = []
+        for source in entry[key]:
+            expanded = source
+            for name, body in macros.items():
+                expanded = expanded.replace("{" + name + "}", body)
+            parts.append(rf"(?:(?<!\w)(?:{expanded}))" if not expanded.startswith("^") else f"(?:{expanded})")
+        try:
+            return re.compile("|".join(parts))
+        except re.error as bad:
+            raise PolicyFileError(f"{path}: rule {entry.get('name')}: {key}: {bad}") from bad
+
+    try:
+        patterns = compiled("any")
+        if patterns is None or not entry["reason"]:
+            raise PolicyFileError(f"{path}: rule {entry['name']} has no pattern or no reason")
+        return Rule(
+            name=entry["name"],
+            idea=entry["idea"],
+            category=Category(entry["category"]),
+            level=RiskLevel(entry["level"]),
+            reason=entry["reason"],
+            patterns=patterns,
+            unless=compiled("not"),
+            requires=compiled("requires"),
+            about_other=entry.get("subject") == "other",
+            attributes=frozenset(Attribute(a) for a in entry.get("attributes", ())),
+            examples=tuple(entry.get("examples", ())),
+        )
+    except (KeyError, ValueError) as bad:
+        raise PolicyFileError(f"{path}: rule {entry.get('name', '?')}: {bad}") from bad
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Patterns:
+    """The patterns that ship."""
+    return load(Path(str(resources.files("policies") / "crisis" / "patterns.yaml")))

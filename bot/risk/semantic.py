@@ -1,0 +1,65 @@
+"""The semantic stage: a second opinion by meaning, beside the rules. It can raise the level and never lower it.
+
+A classifier on the sentence encoder, trained on cases that we wrote. Without an encoder it is absent, and the rules
+decide alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from bot.risk.verdict import Category, RiskLevel, Verdict, highest
+from policies.classifiers import Trained
+from policies.encoder import Encoder
+
+MOST_SENTENCES = 12
+_LONG = 45
+_SENTENCE = re.compile(r"(?<=[.!?\n])\s+")
+
+
+class SemanticStage:
+    """Raises a verdict by meaning. Safe to share."""
+
+    def __init__(self, encoder: Encoder, trained: Trained) -> None:
+        self._encoder = encoder
+        self._any = trained.kernel("risk.any")
+        self._imminent = trained.kernel("risk.imminent")
+        self._category = trained.linear("risk_category")
+        at: dict[str, float] = trained.meta["risk_thresholds"]
+        self._elevated_at, self._imminent_at = at["elevated"], at["imminent"]
+
+    def deepen(self, text: str, verdict: Verdict, *, not_real: bool) -> Verdict:
+        """The verdict, raised where the meaning of the message says so."""
+        if verdict.level is RiskLevel.IMMINENT or not_real:
+            return verdict
+        raised, category = RiskLevel.NONE, None
+        for vector in self._encoder.encode(self._pieces(text)):
+            level = RiskLevel.NONE
+            if self._any.probability(vector) >= self._elevated_at:
+                sure = self._imminent.probability(vector) >= self._imminent_at
+                level = RiskLevel.IMMINENT if sure else RiskLevel.ELEVATED
+            if level.rank > raised.rank:
+                raised, category = level, Category(self._category.best(vector)[0])
+        if category is None or raised.rank <= verdict.level.rank:
+            return verdict
+        categories = (category, *(c for c in verdict.categories if c is not category))
+        return replace(
+            verdict,
+            level=highest(raised, verdict.level),
+            categories=categories,
+            rules=(*verdict.rules, f"meaning-{raised.value}"),
+            why="close in meaning to messages of people in danger",
+        )
+
+    @staticmethod
+    def _pieces(text: str) -> Sequence[str]:
+        words = text.split()
+        if len(words) <= _LONG:
+            return [text]
+        sentences = [s for s in _SENTENCE.split(text[:20_000]) if len(s.split()) >= 4]
+        if len(sentences) > MOST_SENTENCES:
+            step = len(sentences) / MOST_SENTENCES
+            sentences = [" ".join(sentences[int(i * step) : int((i + 1) * step)]) for i in range(MOST_SENTENCES)]
+        return [" ".join(words[:200]), *sentences]

@@ -1,0 +1,35 @@
+"""The level sticks. These are the only rules that lower it.
+
+- A single denial, joke or change of subject lowers nothing (C-SSRS practice; two studies of crisis bots).
+- *imminent* falls to *elevated* when, on two separate turns after the last sign of danger, the person says that they
+  are safe, that someone is with them, or that help has been called.
+- *elevated* falls to *none* only with a new conversation after ten quiet turns; within a topic it stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bot.risk.verdict import RiskLevel, RiskState, Verdict, highest
+
+STATEMENTS_TO_LOWER = 2
+QUIET_TURNS = 10
+
+
+def after(state: RiskState, verdict: Verdict, *, says_safe: bool) -> RiskState:
+    """The state after one more message; raises at once, lowers by the rules above."""
+    categories = state.categories + tuple(c for c in verdict.categories if c not in state.categories)
+    merged = replace(state, categories=categories, flags=state.flags | verdict.flags)
+    if verdict.level is not RiskLevel.NONE and verdict.level.rank >= state.level.rank:
+        level = highest(state.level, verdict.level)
+        return replace(merged, level=level, subject=verdict.subject, safe_statements=0, turns_since=0)
+    merged = replace(merged, turns_since=state.turns_since + 1)
+    if state.level is RiskLevel.IMMINENT:
+        if verdict.level is RiskLevel.NONE and says_safe:
+            merged = replace(merged, safe_statements=state.safe_statements + 1)
+        if merged.safe_statements >= STATEMENTS_TO_LOWER:
+            return replace(merged, level=RiskLevel.ELEVATED, safe_statements=0, turns_since=0)
+        return merged
+    if state.level is RiskLevel.ELEVATED and merged.turns_since >= QUIET_TURNS:
+        return replace(merged, level=RiskLevel.NONE, categories=(), flags=frozenset())
+    return merged

@@ -1,0 +1,80 @@
+"""Every setting, typed, in one place: read once, from the environment and `.env`, and passed down.
+
+Names start with RAISE_; a misspelt RAISE_ name is an error, not silence.
+"""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from bot.errors import SettingsError
+
+
+class Mode(StrEnum):
+    """Demo: each visitor gets an anonymous code, nothing is kept. Study: consenting participants."""
+
+    DEMO = "demo"
+    STUDY = "study"
+
+
+class Settings(BaseSettings):
+    """What is in force. Immutable."""
+
+    model_config = SettingsConfigDict(env_prefix="RAISE_", env_file=".env", extra="ignore", frozen=True)
+
+    mode: Mode = Field(default=Mode.DEMO, description="demo or study")
+    data_dir: Path = Field(default=Path(".data"), description="where everything we write lives")
+    host: str = Field(default="127.0.0.1", description="address the chat listens on")
+    port: int = Field(default=8800, ge=1, le=65535, description="port the chat listens on")
+    public_origin: str = Field(default="", description="the one origin of the chat, such as https://chat.example.org")
+    auth_secret: SecretStr | None = Field(default=None, description="signs session cookies; made at start when absent")
+    country: str = Field(default="", max_length=2, description="ISO code of the study's country; empty asks the person")
+    minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
+    seed: int = Field(default=0, description="chooses phrasings")
+    quick_exit_url: str = Field(
+        default="about:blank", description="where \"Leave this page\" goes; about:blank asks no other site"
+    )
+
+    @field_validator("country")
+    @classmethod
+    def _upper(cls, value: str) -> str:
+        return value.upper()
+
+    @property
+    def origin(self) -> str:
+        """The one origin the chat answers to."""
+        return self.public_origin or f"http://{'127.0.0.1' if self.host in ('0.0.0.0', '::') else self.host}:{self.port}"  # noqa: S104 (compared, not bound)
+
+
+def read_settings() -> Settings:
+    """The settings in force.
+
+    Raises:
+        SettingsError: a value is wrong or a RAISE_ name is unknown; the message names it.
+    """
+    known = {f"RAISE_{name.upper()}" for name in Settings.model_fields}
+    in_file = []
+    if Path(".env").is_file():
+        in_file = [line.split("=", 1)[0].strip().removeprefix("export ") for line in Path(".env").read_text().splitlines() if "=" in line and not line.lstrip().startswith("#")]
+    unknown = sorted({name for name in (*os.environ, *in_file) if name.startswith("RAISE_")} - known)
+    if unknown:
+        raise SettingsError(f"{unknown[0]} is not a setting; known are {', '.join(sorted(known))}")
+    try:
+        return Settings()
+    except ValidationError as bad:
+        first = bad.errors()[0]
+        name = "RAISE_" + str(first["loc"][0]).upper()
+        raise SettingsError(f"{name}: {first['msg']}") from None
+
+
+def masked(settings: Settings) -> dict[str, str]:
+    """Every setting as text, secrets masked."""
+    return {
+        f"RAISE_{name.upper()}": "********" if isinstance(value, SecretStr) else ("" if value is None else str(value))
+        for name, value in settings
+    }

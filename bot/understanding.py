@@ -1,0 +1,104 @@
+"""What was understood of one message: intent, facts, and for a question its assessment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from policies.attributes import Answer, Attribute
+from policies.domains import Domain, Stakes
+
+
+class Intent(StrEnum):
+    """What a message is for."""
+
+    QUESTION = "question"
+    ANSWER = "answer"
+    DECLINE = "decline"
+    DONT_KNOW = "dont_know"
+    WHY = "why"
+    JUST_ANSWER = "just_answer"
+    CORRECTION = "correction"
+    DISPUTE = "dispute"
+    GREETING = "greeting"
+    THANKS = "thanks"
+    GOODBYE = "goodbye"
+    HUMAN = "human"
+    THERAPIST = "therapist"
+    ABOUT = "about"
+    HELP = "help"
+    SMALL_TALK = "small_talk"
+    MY_PROFILE = "my_profile"
+    COUNTRY = "country"
+    SAFE = "safe"
+    JOKE = "joke"
+    NO_PICKUP = "no_pickup"
+    CANNOT_TALK = "cannot_talk"
+    WONT_CALL = "wont_call"
+    CAN_YOU_CALL = "can_you_call"
+    NONSENSE = "nonsense"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """What a question is about and what an answer to it hangs on.
+
+    Attributes:
+        domain: one of PENGUIN's seven.
+        group: scenario group, such as "breakup".
+        stakes: how much a generic answer could hurt.
+        weights: share of the answer's safety that hangs on each attribute, from the nearest planned paths; sums to 1
+            where any path was found.
+        confidence: probability of the domain, 0 to 1.
+    """
+
+    domain: Domain
+    group: str
+    stakes: Stakes
+    weights: Mapping[Attribute, float]
+    confidence: float = 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back equal."""
+        return {
+            "domain": self.domain.value,
+            "group": self.group,
+            "stakes": self.stakes.value,
+            "weights": {a.value: w for a, w in self.weights.items()},
+            "confidence": self.confidence,
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Assessment:
+        """Read what `to_json` wrote."""
+        return cls(
+            domain=Domain(raw["domain"]),
+            group=raw["group"],
+            stakes=Stakes(raw["stakes"]),
+            weights={Attribute(a): w for a, w in raw["weights"].items()},
+            confidence=raw["confidence"],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Understood:
+    """One message, read.
+
+    Attributes:
+        intent: what it is for.
+        facts: attributes it answers, asked or volunteered.
+        assessment: of the question in it, where there is one.
+        is_new_topic: the question is another one than the open topic's.
+        is_minor: an age under the study's minimum was said.
+        country: ISO 3166 code, where one was named in answer to "which country".
+    """
+
+    intent: Intent = Intent.OTHER
+    facts: Mapping[Attribute, Answer] = field(default_factory=dict, repr=False)
+    assessment: Assessment | None = None
+    is_new_topic: bool = False
+    is_minor: bool = False
+    country: str | None = None

@@ -1,0 +1,1 @@
+"""OFFLINE: what to ask, when to stop, where to send people. Imports neither `bot` nor `privacy`."""

@@ -1,0 +1,176 @@
+"""Whom to call, by country: cross-checked facts of `resources.yaml`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from importlib import resources as files
+from pathlib import Path
+from typing import Any
+
+from policies.errors import PolicyFileError
+from policies.files import read_yaml
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrisisResource:
+    """One line or service.
+
+    Attributes:
+        name: of the service (single source).
+        phone: agreed by independent sources, or None.
+        sms: agreed, or None.
+        web: single source.
+        hours: single source.
+        audience: "general", "youth", "domestic-violence", ...
+        country: ISO 3166 code, "" for international directories.
+        verified_on: the day the sources were compared; nobody has dialled the number.
+    """
+
+    name: str
+    phone: str | None
+    sms: str | None
+    web: str | None
+    hours: str
+    audience: frozenset[str]
+    country: str
+    verified_on: date
+
+    def to_json(self) -> dict[str, Any]:
+        """As `chat --json` writes it."""
+        raw = {
+            "name": self.name,
+            "phone": self.phone,
+            "sms": self.sms,
+            "web": self.web,
+            "hours": self.hours,
+            "country": self.country,
+            "verified_on": self.verified_on.isoformat(),
+        }
+        return {key: value for key, value in raw.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Country:
+    """One country's emergency number and lines."""
+
+    iso: str
+    name: str
+    emergency: str | None
+    emergency_medical: str | None
+    lines: tuple[CrisisResource, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directory:
+    """All countries, and where to look for others."""
+
+    countries: Mapping[str, Country]
+    directories: tuple[CrisisResource, ...]
+    fallback_emergency: str
+    verified_on: date
+    retired: frozenset[str]
+
+    def numbers(self) -> frozenset[str]:
+        """Every number that may be shown, digits only."""
+        found = set()
+        for country in self.countries.values():
+            for number in (country.emergency, country.emergency_medical, *(n for r in country.lines for n in (r.phone, r.sms))):
+                if number:
+                    found.add(re.sub(r"\D", "", number))
+        return frozenset(found | set(re.findall(r"\d{3}", self.fallback_emergency)))
+
+    def webs(self) -> frozenset[str]:
+        """Every host that may be shown."""
+        all_lines = [*self.directories, *(r for c in self.countries.values() for r in c.lines)]
+        return frozenset(re.sub(r"^https?://(?:www\.)?|/.*$", "", r.web) for r in all_lines if r.web)
+
+    def find_country(self, text: str) -> str | None:
+        """The ISO code of a country named in a short text, or None."""
+        said = re.sub(r"[^a-z ]", "", text.lower().replace("’", "'").replace("'", "")).strip()
+        best: tuple[int, str] | None = None
+        for name, iso in self._names().items():
+            found = re.search(rf"\b{re.escape(name)}\b", said)
+            if found and (best is None or len(name) > best[0]):
+                best = (len(name), iso)
+        if best:
+            return best[1]
+        bare = text.strip().upper().rstrip(".")
+        return bare if bare in self.countries else None
+
+    def _names(self) -> dict[str, str]:
+        names = {c.name.lower(): iso for iso, c in self.countries.items()}
+        return {**names, **{alias: iso for alias, iso in _ALIASES.items() if iso in self.countries}}
+
+
+_ALIASES = {
+    "uk": "GB", "england": "GB", "scotland": "GB", "wales": "GB", "northern ireland": "GB", "britain": "GB",
+    "great britain": "GB", "london": "GB", "usa": "US", "america": "US", "the states": "US", "united states": "US",
+    "us of a": "US", "holland": "NL", "the netherlands": "NL", "deutschland": "DE", "espana": "ES", "brasil": "BR",
+    "italia": "IT", "polska": "PL", "sverige": "SE", "turkiye": "TR", "korea": "KR", "south korea": "KR",
+    "czechia": "CZ", "emirates": "AE", "uae": "AE", "dubai": "AE", "russia": "RU", "republic of ireland": "IE",
+    "new york": "US", "california": "US", "texas": "US", "florida": "US", "ontario": "CA", "quebec": "CA",
+}  # fmt: skip
+
+
+def load(path: Path) -> Directory:
+    """Read a resources file.
+
+    Raises:
+        PolicyFileError: it is malformed, a country lacks its name, or a retired number is in it.
+    """
+    raw = read_yaml(path)
+    try:
+        checked = date.fromisoformat(str(raw["checked_on"]))
+        retired = frozenset(re.sub(r"\D", "", str(r["number"])) for r in raw["retired"])
+        countries = {}
+        for iso, entry in raw["countries"].items():
+            lines = []
+            for line in entry["lines"]:
+                for number in line["phones"] or [None]:
+                    if number and re.sub(r"\D", "", number) in retired:
+                        raise PolicyFileError(f"{path}: {iso}: {line['name']}: {number} is retired")
+                    lines.append(
+                        CrisisResource(
+                            name=line["name"],
+                            phone=number,
+                            sms=line["sms"],
+                            web=line["web"],
+                            hours=line["hours"] or "",
+                            audience=frozenset(line["audience"]),
+                            country=iso,
+                            verified_on=checked,
+                        )
+                    )
+            countries[str(iso)] = Country(
+                iso=str(iso),
+                name=entry["name"],
+                emergency=entry["emergency"],
+                emergency_medical=entry["emergency_medical"],
+                lines=tuple(lines),
+            )
+        directories = tuple(
+            CrisisResource(
+                name=d["name"], phone=None, sms=None, web=d["url"], hours="", audience=frozenset({"general"}), country="",
+                verified_on=checked,
+            )
+            for d in raw["directories"]
+        )  # fmt: skip
+        return Directory(
+            countries=countries,
+            directories=directories,
+            fallback_emergency=raw["fallback_emergency"],
+            verified_on=checked,
+            retired=retired,
+        )
+    except (KeyError, TypeError, ValueError) as bad:
+        raise PolicyFileError(f"{path}: {type(bad).__name__}: {bad}") from bad
+
+
+@lru_cache(maxsize=1)
+def shipped() -> Directory:
+    """The resources that ship."""
+    return load(Path(str(files.files("policies") / "crisis" / "resources.yaml")))

@@ -1,0 +1,1 @@
+"""What answers look like: a lexicon, and the lines the reading classifiers learn from."""

@@ -1,0 +1,1 @@
+"""PROTECTION of what a person confides. Imports neither `bot` nor `policies`."""

@@ -1,0 +1,70 @@
+"""Make policies/crisis/resources.yaml from a cross-checked directory of help lines.
+
+usage: python scripts/make_resources.py DIRECTORY.json > policies/crisis/resources.yaml
+
+Only numbers that independent sources agree on are kept (`phones[].agree`, `sms_agree`, `emergency_agree`). Hours,
+languages and web addresses come from single sources and are marked unverified.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import yaml
+
+RETIRED = [
+    {"number": "1-800-931-2237", "country": "US", "why": "NEDA helpline, closed in 2023"},
+    {"number": "1-833-456-4566", "country": "CA", "why": "now 988"},
+    {"number": "1393", "country": "KR", "why": "replaced by 109 on 2024-01-01"},
+    {"number": "1800-221-4444", "country": "SG", "why": "now 1767"},
+    {"number": "03-7956 8144", "country": "MY", "why": "now 03-7627 2929"},
+    {"number": "08457 90 90 90", "country": "GB", "why": "now 116 123"},
+]
+
+
+def line(raw):
+    phones = [p["number"] for p in raw["phones"] if p["agree"]]
+    sms = raw["sms"] if raw["sms_agree"] else None
+    if not raw["agree"] or not (phones or sms):
+        return None
+    return {
+        "name": raw["name"],
+        "phones": phones,
+        "sms": sms,
+        "web": raw["web"],
+        "hours": raw["hours"],
+        "languages": raw["languages"],
+        "audience": raw["audience"],
+        "sources": raw["sources"],
+        "agreement": raw["agreement"],
+        "unverified": ["name", "hours", "languages", "web"],
+    }
+
+
+def main():
+    directory = json.loads(Path(sys.argv[1]).read_text())
+    countries = {}
+    for iso, raw in sorted(directory["countries"].items()):
+        lines = [made for made in map(line, raw["lines"]) if made]
+        medical = raw.get("emergency_medical", {})
+        countries[iso] = {
+            "name": raw["country"],
+            "emergency": raw["emergency"] if raw["emergency_agree"] else None,
+            "emergency_medical": medical.get("number") if medical.get("agree") else None,
+            "emergency_sources": raw["emergency_sources"],
+            "lines": lines,
+        }
+    out = {
+        "checked_on": directory["meta"]["built"],
+        "note": "Numbers agreed by independent sources; nobody has dialled them. A person must check each before a real deployment.",
+        "directories": directory["directories"],
+        "fallback_emergency": "Call your local emergency number: 112 works in the EU and from many mobile networks, 911 in North America, 999 in the UK.",
+        "retired": RETIRED,
+        "countries": countries,
+    }
+    print("# Made by scripts/make_resources.py; edit the directory, not this file.")
+    yaml.safe_dump(out, sys.stdout, sort_keys=False, allow_unicode=True, width=118)
+
+
+if __name__ == "__main__":
+    main()
