@@ -63,21 +63,38 @@ def sufficiency(assessment: Assessment, profile: Profile, *, at: datetime) -> fl
     return round(5.0 * known / total, 2) if total else 5.0
 
 
-HAND_OVER = frozenset({Category.CHILD_ABUSE, Category.SEXUAL_EXPLOITATION, Category.PSYCHOSIS})
-"""Kinds of danger in which the right next step is a person, not advice, once the interview has shown them."""
-
 _PASSIVE_DEATH_WISH = frozenset({"death_wish", "join_the_dead", "waiting_to_die"})
 _LETTING_GO = frozenset({"stopped_medicine", "not_eating", "hopeless", "giving_away", "sudden_calm", "insurance"})
 
 
-def must_hand_over(risk: RiskState, *, is_minor: bool) -> bool:
-    """Whether an elevated risk is of a kind that only people should answer.
+MINORS_IN_THESE = frozenset({"teacher_boundary", "sextortion_and_image_abuse", "family_escape", "partner_violence"})
+"""Scenario groups in which a minor is handed to people at once: adults hold the danger, and advice alone leaves a
+child with it (NICE NG76)."""
 
-    A minor in an abusive or exploiting tie, first psychosis, or a wish to die beside signs of letting go.
+FRIGHTENED_MINORS_IN_THESE = frozenset(
+    {"leaving_home", "housing_insecurity", "in_laws_and_control", "disownment", "online_romance", "sexual_pressure",
+     "community_and_family_honour", "underage_or_informal_work"}
+)  # fmt: skip
+"""Groups in which a minor who is also frightened is handed to people."""
+
+
+def must_hand_over(risk: RiskState, assessment: Assessment, profile: Profile, *, is_minor: bool) -> bool:
+    """Whether only people should answer this, once the interview has shown it.
+
+    A child who is being hurt, a minor in an abusive or exploiting tie, new psychosis, or a wish to die beside signs
+    of letting go.
     """
+    if is_minor:
+        frightened = profile.tags(Attribute.EMOTION) & {"scared", "trapped", "desperate"} or profile.tags(
+            Attribute.MENTAL_STATE
+        ) & {"anxious", "panic"}
+        if assessment.group in MINORS_IN_THESE or (assessment.group in FRIGHTENED_MINORS_IN_THESE and frightened):
+            return True
     if risk.level is not RiskLevel.ELEVATED:
         return risk.level is RiskLevel.IMMINENT
     categories = set(risk.categories)
+    if "child_hurt" in risk.flags:
+        return True
     if Category.PSYCHOSIS in categories and "psychosis_acute" in risk.flags:
         return True
     if is_minor and categories & {
@@ -109,7 +126,7 @@ def decide(
     def made(outcome: Outcome, reason: Reason | None, basis: str) -> Decision:
         return Decision(outcome=outcome, reason=reason, basis=basis, sufficiency=level)
 
-    if must_hand_over(risk, is_minor=is_minor):
+    if must_hand_over(risk, assessment, profile, is_minor=is_minor):
         return made(Outcome.ABSTAIN, Reason.ELEVATED_RISK, "hand_over")
     if not asks_at_all:
         return made(Outcome.ANSWER, None, "arm_never_asks")
@@ -133,5 +150,3 @@ def decide(
     basis = "enough" if level >= thresholds.enough[stakes] else "budget" if asked else "nothing_worth_asking"
     return made(Outcome.ANSWER, None, basis)
 
-
-__all__ = ["HAND_OVER", "Attribute", "Decision", "Outcome", "Reason", "decide", "must_hand_over", "sufficiency"]

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from bot.risk.verdict import Category, RiskLevel, RiskState
 from bot.understanding import Assessment
 from policies.attributes import PSYCHOLOGICAL, Attribute, Profile
 
 FIXED_ORDER = (Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY, Attribute.HEALTH)
 """The arm that asks everyone the same: the paper's three strongest, then health (its Figure 4)."""
+
+
+SERVES_SAFETY: Mapping[Category, tuple[Attribute, ...]] = {
+    Category.SUICIDE: (Attribute.SELF_HARM_HISTORY, Attribute.EMOTION, Attribute.MENTAL_STATE),
+    Category.SELF_INJURY: (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE, Attribute.AGE),
+    Category.HARM_TO_OTHERS: (Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.MARITAL_STATUS),
+    Category.DOMESTIC_VIOLENCE: (Attribute.HEALTH, Attribute.AGE, Attribute.MARITAL_STATUS),
+    Category.CHILD_ABUSE: (Attribute.AGE, Attribute.MARITAL_STATUS, Attribute.EMOTION),
+    Category.SEXUAL_EXPLOITATION: (Attribute.AGE, Attribute.SELF_HARM_HISTORY, Attribute.EMOTION),
+    Category.MEDICAL_EMERGENCY: (Attribute.HEALTH, Attribute.AGE),
+    Category.EATING_DISORDER: (Attribute.HEALTH, Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE),
+    Category.PSYCHOSIS: (Attribute.MENTAL_STATE, Attribute.HEALTH, Attribute.SELF_HARM_HISTORY),
+    Category.SUBSTANCE: (Attribute.HEALTH, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY),
+}
+"""What is worth knowing for safety, by the kind of danger, most telling first."""
+
+
+WELL: Mapping[Attribute, frozenset[str]] = {
+    Attribute.SELF_HARM_HISTORY: frozenset({"none"}),
+    Attribute.MENTAL_STATE: frozenset({"well", "in_treatment", "stressed"}),
+    Attribute.EMOTION: frozenset({"calm", "happy", "hopeful", "excited"}),
+}
+STILL_WORTH = {1: 0.6, 2: 0.35, 3: 0.0}
+"""What the other psychological attributes are still worth once one, two or three of them are well: they go together,
+so a steady mind makes a hidden history less likely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +62,7 @@ def next_attribute(
     seed: int,
     asked: Sequence[Attribute],
     allowed: frozenset[Attribute],
-    is_elevated: bool,
+    risk: RiskState,
 ) -> Candidate | None:
     """The best attribute that is neither known, declined, unknown, nor outside the study's list.
 
@@ -48,7 +74,7 @@ def next_attribute(
         seed: of the session, for the random order.
         asked: asked already for this topic.
         allowed: the study's list.
-        is_elevated: only what serves safety is asked.
+        risk: when elevated, only what serves safety is asked, by the kind of danger.
     """
     left = [a for a in Attribute if a in allowed and not profile.is_closed(a, at=at) and a not in asked]
     if not left:
@@ -62,10 +88,15 @@ def next_attribute(
     if arm != "raise":
         return None
     weights = dict(assessment.weights)
-    if is_elevated:
-        for attribute in PSYCHOLOGICAL[:2]:
-            weights[attribute] = weights.get(attribute, 0.0) + 0.5
-        left = [a for a in left if a in (*PSYCHOLOGICAL, Attribute.HEALTH, Attribute.AGE, Attribute.MARITAL_STATUS)]
+    if risk.level is RiskLevel.ELEVATED:
+        serving = [a for c in risk.categories for a in SERVES_SAFETY[c]] or list(PSYCHOLOGICAL)
+        for place, attribute in enumerate(dict.fromkeys(serving)):
+            weights[attribute] = weights.get(attribute, 0.0) + 0.6 / (1 + place)
+        left = [a for a in left if a in serving or a in PSYCHOLOGICAL or a in (Attribute.HEALTH, Attribute.AGE)]
+    well = sum(bool(profile.tags(a)) and profile.tags(a) <= WELL[a] for a in PSYCHOLOGICAL)
+    if well and risk.level is RiskLevel.NONE:
+        for attribute in PSYCHOLOGICAL:
+            weights[attribute] = weights.get(attribute, 0.0) * STILL_WORTH[well]
     best = max(left, key=lambda a: weights.get(a, 0.0), default=None)
     if best is None or weights.get(best, 0.0) <= 0.0:
         return None

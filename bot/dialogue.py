@@ -376,8 +376,10 @@ def _imminent(before: Session, session: Session, event: Said, understood: Unders
 
 def _card(state: RiskState, verdict: Verdict) -> str:
     """Which words: by the kind of danger, and by who is in it."""
-    categories = verdict.categories or state.categories
-    category = categories[0] if categories else Category.SUICIDE
+    categories = verdict.categories or (() if verdict.level is not RiskLevel.NONE else state.categories)
+    if not categories:
+        return "unclear"
+    category = categories[0]
     if category in (Category.SUICIDE, Category.SELF_INJURY) and verdict.subject.value in ("child", "other_adult"):
         return "other_person"
     return category.value
@@ -538,7 +540,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         seed=session.seed,
         asked=topic.asked,
         allowed=rules.attributes,
-        is_elevated=session.risk.level is RiskLevel.ELEVATED,
+        risk=session.risk,
     )
     decision = abstention.decide(
         topic.assessment,

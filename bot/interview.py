@@ -21,6 +21,8 @@ from policies.questions import Question
 
 SURE = 0.55
 """Probability above which a tag or an intent read by a classifier is believed."""
+MOST_PIECES = 2.2
+"""Word pieces a word, on average, of a text that is still made of words."""
 _LONGEST_NOTE = 160
 """Characters of a person's own words kept as an answer's text."""
 
@@ -149,6 +151,8 @@ class Reader:
         age = _volunteered_age(said)
         is_correction = bool(_CORRECTION.search(said)) and any(profile.get(a) for a in facts)
         if pending is None:
+            if intent in _ONLY_WITH_A_QUESTION:
+                intent = Intent.OTHER
             if is_correction:
                 intent = Intent.CORRECTION
             return Read(intent, facts, age, confidence)
@@ -164,7 +168,7 @@ class Reader:
             return Read(intent, facts, age, confidence)
         answer, strength = self._answer(text, said, vector, pending, at)
         asks = bool(_QUESTION_MARKS.search(said))
-        if asks and strength < 0.9 and len(said.split()) > 3:
+        if asks and strength < 0.9 and (len(said.split()) > 3 or "?" in said):
             return Read(Intent.QUESTION, facts, age, confidence)
         if answer is None or (intent is Intent.NONSENSE and strength < SURE):
             return Read(Intent.NONSENSE if intent is not Intent.SMALL_TALK else Intent.SMALL_TALK, facts, age, confidence)
@@ -186,9 +190,11 @@ class Reader:
         if not re.search(r"[a-z]{2}", said) and not re.search(r"\d", said):
             return Intent.NONSENSE, 1.0
         label, confidence = self._intents.best(vector)
-        if len(said.split()) > 25:
+        words = len(said.split())
+        believed = _BELIEVED_PENDING if pending is not None else _BELIEVED
+        if words > (14 if pending is None else 25):
             return Intent.OTHER, confidence
-        if label in _BELIEVED and confidence >= _BELIEVED[label]:
+        if label in believed and confidence >= believed[label]:
             return Intent(label), confidence
         return Intent.OTHER, confidence
 
@@ -218,12 +224,18 @@ class Reader:
         tags = _settle(pending, tags, said)
         if tags:
             return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)), 1.0 if plainly else strongest
-        words = re.findall(r"[a-z]+", said)
-        readable = len(words) >= 2 and sum(bool(re.search(r"[aeiouy]", w)) and len(w) < 16 for w in words) / len(words) > 0.7
-        intent, sure = self._intents.best(vector)
-        if readable and intent in ("answer", "correction", "question") and sure > 0.25:
+        if pending is not Attribute.AGE and self._readable(said):
             return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset()), 0.4
         return None, 0.0
+
+    def _readable(self, said: str) -> bool:
+        """Whether it is made of words: a keyboard mash falls into many pieces a word."""
+        words = re.findall(r"[a-z]{2,}", said)
+        if not words:
+            return False
+        if len(set(words)) == 1 and len(words) > 2:
+            return False
+        return self._encoder.pieces(" ".join(words[:40])) / min(len(words), 40) <= MOST_PIECES
 
     def _volunteered(self, said: str, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
         facts: dict[Attribute, Answer] = {}
@@ -291,6 +303,12 @@ _BELIEVED = {
 }  # fmt: skip
 """How sure the intent classifier must be, by intent."""
 
+_BELIEVED_PENDING = {
+    "decline": 0.6, "dont_know": 0.6, "why": 0.6, "just_answer": 0.6, "nonsense": 0.75, "answer": 0.5, "question": 0.5,
+    "correction": 0.7, "dispute": 0.75, "my_profile": 0.75, "about": 0.8, "human": 0.8,
+}  # fmt: skip
+"""The same while a question is open: one word such as "grateful" is an answer then, not thanks."""
+
 _NOT_VOLUNTEERED: Mapping[Attribute, frozenset[str]] = {
     Attribute.HEALTH: frozenset({"good", "pain", "medication", "chronic", "substance_use"}),
     Attribute.MENTAL_STATE: frozenset({"well", "low", "stressed", "untreated"}),
@@ -302,6 +320,10 @@ _NOT_VOLUNTEERED: Mapping[Attribute, frozenset[str]] = {
     Attribute.PROFESSION: frozenset({"employed", "manager", "safety_critical"}),
 }
 """Bands too weak to take from a passing remark: a remark that one is fine is not an answer to the question."""
+
+
+_ONLY_WITH_A_QUESTION = frozenset({Intent.DECLINE, Intent.DONT_KNOW, Intent.WHY, Intent.ANSWER})
+"""What these mean depends on an open question; without one the message is read as what it tells."""
 
 
 def picked_answer(choice: Any, text: str, at: datetime) -> Answer:

@@ -34,6 +34,10 @@ class Encoder(Protocol):
         """Unit vectors, shape (len(sentences), 384)."""
         ...
 
+    def pieces(self, text: str) -> int:
+        """How many word pieces the tokenizer cuts a text into."""
+        ...
+
 
 def _verified(path: Path, sha256: str) -> Path:
     if not path.is_file():
@@ -80,6 +84,11 @@ class MiniLM:
             mean = hidden[0].mean(axis=0)
             rows[i] = mean / max(float(np.linalg.norm(mean)), 1e-9)
         return rows
+
+    def pieces(self, text: str) -> int:
+        """How many word pieces the tokenizer cuts a text into, at most 254."""
+        with self._lock:
+            return len(self._tokenizer.encode(text[:8000]).ids) - 2
 
 
 @lru_cache(maxsize=1)

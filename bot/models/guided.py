@@ -33,7 +33,6 @@ LONGEST_REPLY = 245
 NEIGHBOURS = 25
 SAME_TOPIC = 0.45
 """Cosine above which a new question belongs to the topic that was just answered."""
-_SURELY_LOW = {"low": 0.5}
 
 
 class GuidedModel:
@@ -231,7 +230,7 @@ class GuidedModel:
         picked: list[Block] = []
         risks = [b for b in ranked["risk"] if b.when]
         safety = [b for b in (*risks, *(b for b in ranked["step"] if b.when)) if _is_safety(b, tags)]
-        budget = LONGEST_REPLY - 75
+        budget = LONGEST_REPLY - 80 - (45 if tags["self_harm_history"] - {"none"} or "risk" in tags else 0)
 
         def take(block: Block) -> bool:
             nonlocal budget
@@ -283,9 +282,11 @@ class GuidedModel:
         return [line for line in lines if line]
 
 
-LOW_ENOUGH = 0.5
-MODERATE_ENOUGH = 0.42
-NOT_HIGH = 0.45
+LOW_ENOUGH = 0.4
+MODERATE_ENOUGH = 0.3
+NOT_HIGH = 0.6
+"""Shares of the vote (classifier and neighbours, half each) at which stakes are called low or moderate. Chosen on the
+development scenarios so that under 4 % of high-stakes questions count as low."""
 
 _WEIGHTY = {
     "current_thoughts": 4.0, "plan": 4.0, "recent_self_harm": 3.0, "past_attempt": 3.0, "partner_control": 3.0,

@@ -54,6 +54,7 @@ _OTHER_PERSON = re.compile(
 )
 _CHILD = re.compile(r"\b(?:my (?:\w+ ){0,2}(?:son|daughter|kid|child|teen|teenager|stepson|stepdaughter|baby|toddler|boy|girl|pupil)|(?:\d|1[0-7]) ?(?:yo|year old)|my 1[0-7]|child|toddler|baby|pupil|student in my class)\b")
 _LITERAL_ANSWER = re.compile(r"^\s*(?:(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood))\s*(?:[?:=]|\bis\b)")
+_NAMED = re.compile(r"^(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood) ?[?:=]? *")
 _ANSWER_NONE = re.compile(
     r"^(?:\w+ ){0,3}(?:none|no|never|nope|nah|nothing|not at all|n a|none known|no history|not ever|none ever|no never|none before(?: now)?|fine)\b(?: (?:known|ever|before|at all|really|thanks|nothing like that|never have|of that|that i know of))*[ .]*$"
 )
@@ -95,6 +96,10 @@ class Screen:
         hits: list[_Hit] = []
         for sentence in _sentences(plain):
             hits.extend(self._in_sentence(sentence, plain, about=about, not_real=not_real))
+        if about is not None:
+            for part in re.split(r",|\band\b", text.lower()):
+                clause = " ".join(normalise(part).split())
+                hits.extend(h for h in self._in_sentence(clause, plain, about=about, not_real=not_real) if h.rule.attributes)
         if _QUOTED.search(text) and hits:
             hits = self._leave_out_quoted(text, hits, about=about, not_real=not_real)
         flags = {hit.rule.idea for hit in hits}
@@ -114,7 +119,7 @@ class Screen:
     def _in_sentence(
         self, sentence: str, whole: str, *, about: Attribute | None, not_real: bool
     ) -> Iterable[_Hit]:
-        if about is not None and _ANSWER_NONE.match(sentence):
+        if about is not None and _ANSWER_NONE.match(_NAMED.sub("", sentence)):
             return
         cleaned = _JOKE_IDIOM.sub(" ~ ", sentence)
         for rule in self._patterns.rules:

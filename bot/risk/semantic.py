@@ -15,6 +15,8 @@ from policies.classifiers import Trained
 from policies.encoder import Encoder
 
 MOST_SENTENCES = 12
+SURE_OF_KIND = 0.5
+"""Below it the kind of danger is left open, and the words shown name none."""
 _LONG = 45
 _SENTENCE = re.compile(r"(?<=[.!?\n])\s+")
 
@@ -34,17 +36,20 @@ class SemanticStage:
         """The verdict, raised where the meaning of the message says so."""
         if verdict.level is RiskLevel.IMMINENT or not_real:
             return verdict
-        raised, category = RiskLevel.NONE, None
+        raised, category = RiskLevel.NONE, ""
+        confidence = 0.0
         for vector in self._encoder.encode(self._pieces(text)):
             level = RiskLevel.NONE
             if self._any.probability(vector) >= self._elevated_at:
                 sure = self._imminent.probability(vector) >= self._imminent_at
                 level = RiskLevel.IMMINENT if sure else RiskLevel.ELEVATED
             if level.rank > raised.rank:
-                raised, category = level, Category(self._category.best(vector)[0])
-        if category is None or raised.rank <= verdict.level.rank:
+                raised = level
+                category, confidence = self._category.best(vector)
+        if raised.rank <= verdict.level.rank:
             return verdict
-        categories = (category, *(c for c in verdict.categories if c is not category))
+        kind = (Category(category),) if confidence >= SURE_OF_KIND else ()
+        categories = (*kind, *(c for c in verdict.categories if c not in kind))
         return replace(
             verdict,
             level=highest(raised, verdict.level),
