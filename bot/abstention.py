@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from bot.acquisition import Candidate
-from bot.risk.verdict import Category, RiskLevel, RiskState
+from bot.risk.verdict import RiskLevel, RiskState
 from bot.understanding import Assessment
 from policies.attributes import Attribute, Profile, Standing
 from policies.domains import Stakes
@@ -92,16 +92,11 @@ def must_hand_over(risk: RiskState, assessment: Assessment, profile: Profile, *,
             return True
     if risk.level is not RiskLevel.ELEVATED:
         return risk.level is RiskLevel.IMMINENT
-    categories = set(risk.categories)
     if "child_hurt" in risk.flags:
         return True
-    if Category.PSYCHOSIS in categories and "psychosis_acute" in risk.flags:
+    if {"psychosis", "psychosis_acute"} <= risk.flags:
         return True
-    if is_minor and categories & {
-        Category.CHILD_ABUSE,
-        Category.SEXUAL_EXPLOITATION,
-        Category.DOMESTIC_VIOLENCE,
-    }:
+    if is_minor and risk.flags & {"child_abuse", "child_now", "dv", "dv_now", "sextortion"}:
         return True
     return bool(risk.flags & _PASSIVE_DEATH_WISH and risk.flags & _LETTING_GO)
 
@@ -121,12 +116,13 @@ def decide(
 ) -> Decision:
     """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise."""
     level = sufficiency(assessment, profile, at=at)
-    stakes = Stakes.HIGH if risk.level is RiskLevel.ELEVATED else assessment.stakes
+    raised = risk.level is RiskLevel.ELEVATED and assessment.stakes is not Stakes.LOW
+    stakes = Stakes.HIGH if raised else assessment.stakes
 
     def made(outcome: Outcome, reason: Reason | None, basis: str) -> Decision:
         return Decision(outcome=outcome, reason=reason, basis=basis, sufficiency=level)
 
-    if must_hand_over(risk, assessment, profile, is_minor=is_minor):
+    if stakes is not Stakes.LOW and must_hand_over(risk, assessment, profile, is_minor=is_minor):
         return made(Outcome.ABSTAIN, Reason.ELEVATED_RISK, "hand_over")
     if not asks_at_all:
         return made(Outcome.ANSWER, None, "arm_never_asks")

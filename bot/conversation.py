@@ -181,7 +181,10 @@ class Conversation:
             return verdict
         try:
             return self._parts.semantic.deepen(
-                text, verdict, not_real="not_real" in verdict.flags or "not_real" in session.risk.flags
+                text,
+                verdict,
+                not_real="not_real" in verdict.flags or "not_real" in session.risk.flags,
+                is_short_answer=pending not in (None, Attribute.SELF_HARM_HISTORY) and len(text.split()) < 8,
             )
         except Exception as failed:  # noqa: BLE001 (a second opinion: its failure is logged, the rules have decided)
             log.error("semantic stage failed: %s", type(failed).__name__)

@@ -346,13 +346,13 @@ def _imminent(before: Session, session: Session, event: Said, understood: Unders
         key = f"imminent_{_card(session.risk, event.verdict)}"
     else:
         key = {
+            **_AFTER_A_CARD,
             Intent.SAFE: "after_safe",
             Intent.JOKE: "after_joke",
-            Intent.NO_PICKUP: "after_no_pickup",
-            Intent.CANNOT_TALK: "after_cannot_talk",
-            Intent.WONT_CALL: "after_wont_call",
             Intent.COUNTRY: "after_country",
             Intent.HUMAN: "after_human",
+            Intent.THERAPIST: "after_human",
+            Intent.CAN_YOU_CALL: "after_human",
         }.get(understood.intent, "after_other")
     session = replace(
         session,
@@ -431,6 +431,10 @@ def _interview(
             return _ask(session, attribute, event, rules, moves)
         return Step(session=session, moves=(*moves, Say(key="disputed_say_again")))
 
+    if session.risk.level is RiskLevel.ELEVATED and intent in _AFTER_A_CARD:
+        moves.append(Say(key=_AFTER_A_CARD[intent], with_resources=True))
+        return _resume(session, event, rules, moves)
+
     small = _SMALL_TALK.get(intent)
     if small is not None:
         moves.append(Say(key=small, noted=tuple(session.profile) if intent is Intent.MY_PROFILE else ()))
@@ -487,6 +491,12 @@ def _interview(
         return _decide(replace(session, topic=replace(topic, wants_answer=True)), event, rules, moves)
     return Step(session=session, moves=(*moves, Say(key="say_more")))
 
+
+_AFTER_A_CARD = {
+    Intent.NO_PICKUP: "after_no_pickup",
+    Intent.CANNOT_TALK: "after_cannot_talk",
+    Intent.WONT_CALL: "after_wont_call",
+}
 
 _SMALL_TALK = {
     Intent.GREETING: "greeting",
@@ -547,7 +557,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         session.profile,
         at=event.at,
         thresholds=rules.thresholds,
-        asked=len(topic.asked),
+        asked=len(set(topic.asked)),
         candidate=chosen,
         wants_answer=topic.wants_answer,
         asks_at_all=session.arm not in (Arm.VANILLA, Arm.CONTEXT_RICH),

@@ -126,7 +126,7 @@ class Responder:
         resources: list[CrisisResource] = []
         if move.with_resources:
             resources = self.lines(session, youth=move.key == "minor")
-        if key.startswith("elevated_"):
+        if key in self._crisis:
             text = self._fill(self._crisis[key], session, resources)
         else:
             text = self._say[key].format(
@@ -223,13 +223,10 @@ class Responder:
         country = self._directory.countries.get(session.country or "")
         if country is None:
             return list(self._directory.directories)
-        wanted = [
-            audience
-            for category in session.risk.categories
-            for audience in _AUDIENCES[category]
-        ] or ["general"]
+        wanted = [audience for category in session.risk.categories for audience in _AUDIENCES[category]]
         if youth or session.is_minor:
-            wanted = ["youth", *wanted]
+            wanted = [*wanted[:1], "youth", *wanted[1:]]
+        wanted = wanted or ["general"]
         if session.profile.tags(Attribute.PROFESSION) & {"uniformed"}:
             wanted = ["veterans", *wanted]
         found: list[CrisisResource] = []
@@ -237,6 +234,8 @@ class Responder:
             for line in country.lines:
                 if audience in line.audience and all(line.name != other.name for other in found):
                     found.append(line)
+                    if len([x for x in found if audience in x.audience]) >= 2:
+                        break
         general = [line for line in country.lines if "general" in line.audience and line not in found]
         found.extend(general[: max(0, MOST_LINES - len(found))])
         return found[:MOST_LINES] or list(self._directory.directories)
@@ -252,7 +251,7 @@ class Responder:
                 ways.append(f"text {line.sms}")
             if line.web and not ways:
                 ways.append(line.web)
-            hours = f" ({line.hours})" if line.hours and ways and line.phone else ""
+            hours = f" ({line.hours})" if line.phone and line.hours and line.hours[0].isdigit() else ""
             rows.append(f"- **{line.name}**: {' or '.join(ways)}{hours}")
         if session.country is None:
             return self._crisis["country_note"] + "\n" + "\n".join(rows)

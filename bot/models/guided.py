@@ -82,6 +82,8 @@ class GuidedModel:
             question=self._questions.get(pending, domain) if pending else None,
             chosen=chosen,
         )
+        if session.risk.level is RiskLevel.NONE and read.intent in _AFTER_A_CARD:
+            read = replace(read, intent=Intent.OTHER)
         is_minor = (read.age_years is not None and read.age_years < self._minimum_age) or any(
             answer.tags & {"child", "teen"} for a, answer in read.facts.items() if a is Attribute.AGE
         )
@@ -281,6 +283,9 @@ class GuidedModel:
             lines.append(group.would_change)
         return [line for line in lines if line]
 
+
+_AFTER_A_CARD = frozenset({Intent.NO_PICKUP, Intent.CANNOT_TALK, Intent.WONT_CALL, Intent.SAFE})
+"""Intents that answer a crisis card; without one the same words tell of something else."""
 
 LOW_ENOUGH = 0.4
 MODERATE_ENOUGH = 0.3

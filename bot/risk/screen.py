@@ -49,6 +49,11 @@ _JOKE_IDIOM = re.compile(
     r"kill me now|slay\w*|bombed (?:my|the|that)|crush(?:ed|ing) it|destroy (?:him|her|them|the other team) in|blow (?:up|it up) (?:on|the internet)|overdos\w* on (?:chocolate|coffee|caffeine|sugar|netflix|cake|sun|pizza|memes)|(?:chocolate|coffee|cake|pizza|sugar|caffeine|pasta|carb) overdose|hang(?:ing)? (?:out|pictures?|curtains|a hammock|the washing|laundry|up on|around|in there|lights|shelves|clothes|posters?)|jump(?:ing)? (?:off (?:point|the (?:sofa|couch|diving|trampoline))|in front of the class|ship|the gun|in (?:the )?(?:pool|shower|puddles?)|off topic)|suicide squad|cut(?:ting)? (?:my )?(?:hair|hours|losses|carbs|costs|grass|nails|off|back|ties|bangs|fringe|sugar|calories|down)|"
     r"end (?:it|things) with (?:him|her|them|my)|end my (?:contract|lease|subscription|marriage|relationship|membership|tenancy|shift|internship|placement)|bury(?:ing)? myself in work|drown(?:ing)? (?:in|myself in) (?:paperwork|work|emails|homework|deadlines|debt|laundry|books)|crawl under a rock|eat glass than|starving (?:lol|haha|for))\b"
 )
+_MADE_SAFE = re.compile(
+    r"\b(?:i |ive |i have |we )?(?:gave|handed|given|locked away|flushed|threw (?:away|out)|got rid of|put away|returned|dropped off)(?: (?:her|him|them|it|my \w+|the|all|away|to|those|over)){0,4} (?:pills?|tablets?|meds|medication|gun|guns|rifle|knife|knives|blades?|razors?|rope)\b"
+    r"|\b(?:pills?|tablets?|meds|gun|guns|rifle|knives|blades?|rope)(?: \w+){0,2} (?:are|is) (?:gone|locked away|at (?:hers|his|theirs|my \w+s)|with (?:her|him|them|my \w+)|out of the house)"
+)
+"""Means made safe are the opposite of means at hand."""
 _OTHER_PERSON = re.compile(
     r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
 )
@@ -121,7 +126,7 @@ class Screen:
     ) -> Iterable[_Hit]:
         if about is not None and _ANSWER_NONE.match(_NAMED.sub("", sentence)):
             return
-        cleaned = _JOKE_IDIOM.sub(" ~ ", sentence)
+        cleaned = _MADE_SAFE.sub(" ~ ", _JOKE_IDIOM.sub(" ~ ", sentence))
         for rule in self._patterns.rules:
             if rule.attributes and about not in rule.attributes:
                 continue

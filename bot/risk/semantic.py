@@ -32,8 +32,15 @@ class SemanticStage:
         at: dict[str, float] = trained.meta["risk_thresholds"]
         self._elevated_at, self._imminent_at = at["elevated"], at["imminent"]
 
-    def deepen(self, text: str, verdict: Verdict, *, not_real: bool) -> Verdict:
-        """The verdict, raised where the meaning of the message says so."""
+    def deepen(self, text: str, verdict: Verdict, *, not_real: bool, is_short_answer: bool = False) -> Verdict:
+        """The verdict, raised where the meaning of the message says so.
+
+        Args:
+            text: the raw text.
+            verdict: of the text stage.
+            not_real: fiction, research or a quotation, which the rules have judged.
+            is_short_answer: a few words in answer to a question not about self-harm; too little to call imminent.
+        """
         if verdict.level is RiskLevel.IMMINENT or not_real:
             return verdict
         raised, category = RiskLevel.NONE, ""
@@ -42,7 +49,7 @@ class SemanticStage:
             level = RiskLevel.NONE
             if self._any.probability(vector) >= self._elevated_at:
                 sure = self._imminent.probability(vector) >= self._imminent_at
-                level = RiskLevel.IMMINENT if sure else RiskLevel.ELEVATED
+                level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
                 raised = level
                 category, confidence = self._category.best(vector)
