@@ -1,0 +1,48 @@
+"""`raise-chat serve`: the chat in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+
+import click
+
+from bot.errors import SettingsError
+from bot.settings import Mode, read_settings
+
+
+@click.command()
+@click.option("--open", "open_browser", is_flag=True, help="Open the chat in a browser once it answers.")
+def serve(*, open_browser: bool) -> None:
+    """Start the chat in the browser."""
+    settings = read_settings()
+    if settings.mode is Mode.STUDY:
+        raise SettingsError(
+            "RAISE_MODE=study needs consent, encryption and a store, which this release does not have yet; use demo"
+        )
+    import uvicorn  # noqa: PLC0415 (only serving needs it)
+
+    from bot.web.app import create_app  # noqa: PLC0415
+
+    click.echo("Loading the built-in model…")
+    app = create_app(settings)
+    click.echo(f"The chat is at {settings.origin}  (help page: {settings.origin}/help). Ctrl+C stops it.")
+    if open_browser:
+        import threading  # noqa: PLC0415
+
+        threading.Timer(1.5, webbrowser.open, args=(settings.origin,)).start()
+    try:
+        uvicorn.run(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            loop="uvloop",
+        )
+    except SystemExit as stopped:
+        if stopped.code:
+            raise SettingsError(
+                f"could not listen on {settings.host}:{settings.port}; is another program using it? Set RAISE_PORT"
+            ) from None
+        raise

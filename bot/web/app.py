@@ -1,0 +1,92 @@
+"""The app that `raise-chat serve` runs: Chainlit mounted under our own FastAPI, with our pages and our shield."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+from bot.settings import Settings
+from bot.web import pages, ui
+from bot.web.shield import Shield
+from policies import crisis, guidance
+
+CHAT = Path(__file__).with_name("chainlit_app.py")
+
+log = logging.getLogger("raise.web")
+
+
+def prepare_environment(settings: Settings) -> None:
+    """What Chainlit and its companions read when they are imported; call before that."""
+    secret = settings.auth_secret.get_secret_value() if settings.auth_secret else secrets.token_urlsafe(48)
+    os.environ["CHAINLIT_AUTH_SECRET"] = secret
+    os.environ["CHAINLIT_APP_ROOT"] = str(ui.ROOT)
+    os.environ["OTEL_SDK_DISABLED"] = "true"
+    os.environ["TRACELOOP_TELEMETRY"] = "false"
+    os.environ["LITERAL_API_KEY"] = ""
+    ui.build()
+    ui.write_translation(ui.ROOT / ".chainlit" / "translations" / "en-US.json")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The whole web application.
+
+    Raises:
+        PolicyError: a policy file or the encoder cannot be used: better no chat than one without its safety net.
+        SettingsError: Chainlit is missing.
+    """
+    prepare_environment(settings)
+    from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)
+    from chainlit.utils import mount_chainlit  # noqa: PLC0415
+
+    files = Path(FILES_DIRECTORY)
+    config.project.allow_origins = [settings.origin]
+    shutil.rmtree(files, ignore_errors=True)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if config.code.on_app_startup:
+            await config.code.on_app_startup()
+        yield
+        if config.code.on_app_shutdown:
+            await config.code.on_app_shutdown()
+        shutil.rmtree(files, ignore_errors=True)
+
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    directory = crisis.shipped()
+    exit_url = settings.quick_exit_url
+
+    @app.get("/healthz")
+    async def healthz() -> JSONResponse:
+        return JSONResponse({"ok": True})
+
+    @app.get("/help")
+    async def help_now(country: str = "") -> HTMLResponse:
+        chosen = directory.countries.get((country or settings.country).upper())
+        return HTMLResponse(pages.help_page(directory, chosen, quick_exit=exit_url))
+
+    @app.get("/about")
+    async def about() -> HTMLResponse:
+        return HTMLResponse(pages.about_page(guidance.shipped(), quick_exit=exit_url, checked=directory.verified_on))
+
+    @app.get("/leave")
+    async def leave() -> Response:
+        return Response(status_code=HTTPStatus.FOUND, headers={"location": exit_url})
+
+    @app.exception_handler(Exception)
+    async def failed(_: Request, error: Exception) -> HTMLResponse:
+        log.error("request failed: %s", type(error).__name__)
+        page = pages.error_page("Something went wrong on our side", quick_exit=exit_url)
+        return HTMLResponse(page, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    mount_chainlit(app=app, target=str(CHAT), path="/")
+    app.add_middleware(Shield, origin=settings.origin, quick_exit=exit_url)
+    return app

@@ -1,0 +1,221 @@
+"""The Chainlit handlers. They decide nothing: text and taps go in at the one door, moves come out.
+
+`chainlit run bot/web/chainlit_app.py` works for development; only `raise-chat serve` adds the origin check, the headers, the
+closed routes and the clean-up of files.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import chainlit as cl
+from chainlit.chat_context import chat_contexts
+from chainlit.context import init_ws_context
+from chainlit.server import sio
+from chainlit.session import WebsocketSession
+
+from bot.conversation import Conversation, build_parts
+from bot.dialogue import Session
+from bot.responding import Words
+from bot.risk.verdict import RiskLevel
+from bot.settings import read_settings
+from policies.attributes import Attribute
+
+FORGET_AFTER_SECONDS = 24 * 3600
+MOST_VISITORS = 5_000
+MOST_CHARACTERS = 50_000
+
+log = logging.getLogger("raise.web.chat")
+settings = read_settings()
+parts = build_parts(minimum_age=settings.minimum_age)
+
+
+@dataclass
+class Visitor:
+    """One anonymous visitor of the demo: a conversation in memory and nowhere else."""
+
+    conversation: Conversation
+    seen_at: float = field(default_factory=time.monotonic)
+
+
+visitors: dict[str, Visitor] = {}
+
+
+def _fresh(before: Session | None = None) -> Conversation:
+    """A new conversation; risk, country and age survive a new chat, nothing else."""
+    started = Conversation.start(parts, seed=secrets.randbelow(1000), country=settings.country or None)
+    if before is None:
+        return started
+    session = started.session
+    return Conversation(
+        parts,
+        Session(
+            seed=session.seed, country=before.country or session.country, risk=before.risk, is_minor=before.is_minor
+        ),
+    )
+
+
+def _visitor() -> Visitor:
+    now = time.monotonic()
+    if len(visitors) > MOST_VISITORS // 2:
+        for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
+            del visitors[old]
+        while len(visitors) >= MOST_VISITORS:
+            del visitors[min(visitors, key=lambda c: visitors[c].seen_at)]
+    code = cl.context.session.user.identifier
+    found = visitors.setdefault(code, Visitor(_fresh()))
+    found.seen_at = now
+    return found
+
+
+@cl.header_auth_callback
+async def anonymous(_: Any) -> cl.User:
+    """Each visitor gets an anonymous code of their own; it names nobody."""
+    return cl.User(identifier="visitor-" + secrets.token_hex(12))
+
+
+# ------------------------------------------------------------------------------------------------ showing moves
+
+
+def _actions(words: Words, turn: int) -> list[cl.Action]:
+    if words.move != "ask" or words.attribute is None:
+        return []
+    payload = {"attribute": words.attribute.value, "turn": turn}
+    made = [cl.Action(name="choose", payload={**payload, "label": c}, label=c) for c in words.choices]
+    return [*made, cl.Action(name="why", payload=payload, label="Why do you ask?")]
+
+
+async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None:
+    async for words in moves:
+        if words.move == "answer":
+            message = cl.Message(content="")
+            for number, part in enumerate(words.parts):
+                before = "" if not number else "\n" if part.startswith("- ") else "\n\n"
+                await message.stream_token(before + part)
+            await message.update()
+        else:
+            message = cl.Message(content=words.text, actions=_actions(words, conversation.session.turn))
+            await message.send()
+        if words.move == "ask":
+            cl.user_session.set("open", message)
+
+
+async def _close_question() -> None:
+    message = cl.user_session.get("open")
+    if message is not None:
+        cl.user_session.set("open", None)
+        await message.remove_actions()
+
+
+async def _safely(moves: AsyncIterator[Words], conversation: Conversation) -> None:
+    """Whatever fails between us and the browser ends in kind words and help."""
+    try:
+        await _show(moves, conversation)
+    except Exception as failed:  # noqa: BLE001 (the browser's last door)
+        log.error("showing failed: %s", type(failed).__name__)
+        await cl.Message(content=parts.responder.failure(conversation.session).text).send()
+
+
+# ------------------------------------------------------------------------------------------------ handlers
+
+
+@cl.on_chat_start
+async def start() -> None:
+    """A page was opened, reloaded, or "new chat" was pressed."""
+    visitor = _visitor()
+    before = visitor.conversation.session
+    if before.turn:
+        visitor.conversation = _fresh(before)
+    if before.risk.level is RiskLevel.NONE:
+        await cl.Message(content=parts.responder.message("welcome")).send()
+        return
+    lines = parts.responder.failure(before, key="welcome_back_risk")
+    await cl.Message(content=lines.text).send()
+
+
+@cl.on_message
+async def said(message: cl.Message) -> None:
+    """Free text, beside quick replies too."""
+    visitor = _visitor()
+    await _close_question()
+    text = message.content[:MOST_CHARACTERS] + (message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else "")
+    await _safely(visitor.conversation.receive(text), visitor.conversation)
+
+
+def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
+    """Payloads come from the client: the question must be the open one of this very turn."""
+    pending = conversation.session.pending
+    return (
+        pending is not None
+        and payload.get("attribute") == pending.attribute.value
+        and payload.get("turn") == conversation.session.turn
+    )
+
+
+@cl.action_callback("choose")
+async def chose(action: cl.Action) -> None:
+    """A quick reply was tapped. A second tap, or one on an old question, is dropped."""
+    conversation = _visitor().conversation
+    label = action.payload.get("label")
+    if not isinstance(label, str) or not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
+        return
+    cl.user_session.set("busy", True)
+    try:
+        await _close_question()
+        await cl.Message(content=label, type="user_message", author="You").send()
+        await _safely(conversation.choose(label, attribute=Attribute(action.payload["attribute"])), conversation)
+    finally:
+        cl.user_session.set("busy", False)
+
+
+@cl.action_callback("why")
+async def why(action: cl.Action) -> None:
+    """The reason for the open question was asked for with a tap."""
+    conversation = _visitor().conversation
+    if not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
+        return
+    cl.user_session.set("busy", True)
+    try:
+        await _close_question()
+        await cl.Message(content="Why do you ask?", type="user_message", author="You").send()
+        await _safely(conversation.receive("Why do you ask?"), conversation)
+    finally:
+        cl.user_session.set("busy", False)
+
+
+# ------------------------------------------------------------------------------------------------ life cycle
+
+_connected = sio.handlers["/"]["connection_successful"]
+
+
+async def connection_successful(sid: str) -> None:
+    """Chainlit does not replay what was emitted while the socket was down: send it again, by the same ids."""
+    await _connected(sid)
+    session = WebsocketSession.get(sid)
+    if session and session.restored:
+        context = init_ws_context(session)
+        for message in cl.chat_context.get():
+            await context.emitter.send_step(message.to_dict())
+        question = cl.user_session.get("open")
+        if question is not None:
+            for action in question.actions:
+                await action.send(for_id=question.id)
+
+
+sio.on("connection_successful", connection_successful)
+
+_delete = WebsocketSession.delete
+
+
+async def delete(self: WebsocketSession) -> None:
+    """A session that is over leaves no transcript in memory (Chainlit keeps it for ever)."""
+    await _delete(self)
+    chat_contexts.pop(self.id, None)
+
+
+WebsocketSession.delete = delete

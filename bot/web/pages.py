@@ -1,0 +1,43 @@
+"""Our own pages: they need no script, no socket, no login and no consent."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, select_autoescape
+
+from policies.crisis import Country, Directory
+from policies.guidance import Guidance
+
+_pages = Environment(loader=PackageLoader("bot.web"), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True)
+_pages.filters["digits"] = lambda number: re.sub(r"[^\d+*#]", "", number)
+
+
+def help_page(directory: Directory, country: Country | None, *, quick_exit: str) -> str:
+    """The help page: for one country, or a list to choose from."""
+    return _render(
+        "help.html",
+        country=country,
+        countries=sorted(directory.countries.values(), key=lambda c: c.name),
+        directories=directory.directories,
+        fallback=directory.fallback_emergency,
+        checked=directory.verified_on,
+        quick_exit=quick_exit,
+    )
+
+
+def about_page(guidance: Guidance, *, quick_exit: str, checked: date) -> str:
+    """What this is, what it detects, what it does then, and what has not been measured."""
+    sources = sorted(guidance.sources.values(), key=lambda s: (s.publisher, s.title))
+    return _render("about.html", sources=sources, quick_exit=quick_exit, checked=checked)
+
+
+def error_page(title: str, *, quick_exit: str) -> str:
+    """Any error: kind words, and help."""
+    return _render("error.html", title=title, quick_exit=quick_exit)
+
+
+def _render(name: str, **values: Any) -> str:
+    return _pages.get_template(name).render(**values)

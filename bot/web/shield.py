@@ -1,0 +1,73 @@
+"""What every response carries and what is closed: headers, origin, the routes Chainlit would open."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from starlette.datastructures import MutableHeaders
+from starlette.responses import HTMLResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from bot.web.pages import error_page
+
+CSP = (
+    "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
+    "manifest-src 'self'; worker-src 'self' blob:"
+)
+CLOSED = ("/docs", "/redoc", "/openapi.json", "/mcp", "/auth/jwt", "/project/share", "/project/file")
+
+
+class Shield:
+    """Pure ASGI. Refuses other origins, on the socket too, and closes what a sensitive study has no use for."""
+
+    def __init__(self, app: ASGIApp, *, origin: str, quick_exit: str) -> None:
+        self._app = app
+        self._origin = origin
+        self._quick_exit = quick_exit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let through, refuse, or dress the response."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin", b"").decode("latin-1")
+        if scope["type"] == "websocket":
+            if origin != self._origin:
+                await send({"type": "websocket.close", "code": 4403})
+                return
+            await self._app(scope, receive, send)
+            return
+        path = scope["path"]
+        foreign = origin and origin != self._origin and scope["method"] not in ("GET", "HEAD")
+        if foreign or path.startswith(CLOSED):
+            page = error_page("There is nothing here", quick_exit=self._quick_exit)
+            await HTMLResponse(page, HTTPStatus.NOT_FOUND)(scope, receive, self._dressed(path, send))
+            return
+        await self._app(scope, receive, self._dressed(path, send))
+
+    def _dressed(self, path: str, send: Send) -> Send:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                allowed = headers.get("access-control-allow-origin")
+                if allowed and allowed != self._origin:
+                    del headers["access-control-allow-origin"]
+                    del headers["access-control-allow-credentials"]
+                headers["content-security-policy"] = CSP
+                headers["x-content-type-options"] = "nosniff"
+                headers["referrer-policy"] = "no-referrer"
+                headers["x-frame-options"] = "DENY"
+                headers["cross-origin-opener-policy"] = "same-origin"
+                headers["permissions-policy"] = "camera=(), microphone=(), geolocation=()"
+                if not path.startswith(("/assets", "/public")):
+                    headers["cache-control"] = "no-store"
+                if self._origin.startswith("https"):
+                    cookies = [v + "; Secure" if "secure" not in v.lower() else v for v in headers.getlist("set-cookie")]
+                    del headers["set-cookie"]
+                    for cookie in cookies:
+                        headers.append("set-cookie", cookie)
+            await send(message)
+
+        return sending

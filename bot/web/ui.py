@@ -1,0 +1,90 @@
+"""The page Chainlit serves, without its third-party links: built from the installed package at set-up.
+
+usage: python -m bot.web.ui
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+from bot.errors import SettingsError
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "ui"
+
+_THIRD_PARTY = re.compile(r"<link[^>]*(?:fonts\.googleapis|fonts\.gstatic|cdn\.jsdelivr)[^>]*/?>", re.DOTALL)
+_NO_SCRIPT = """<noscript><main><h1>This chat needs scripts</h1><p>If you need someone now, this page works without them:
+<a href="/help">Get help now</a>.</p></main></noscript>"""
+
+
+def installed() -> Path:
+    """Where the installed Chainlit keeps its page, found without importing it.
+
+    Raises:
+        SettingsError: Chainlit is not installed.
+    """
+    spec = find_spec("chainlit")
+    if spec is None or spec.origin is None:
+        raise SettingsError("chainlit is not installed; run 'make setup'")
+    return Path(spec.origin).parent
+
+
+def build(target: Path = BUILD) -> Path:
+    """Copy the page, drop third-party links and source maps, and name our languages.
+
+    Raises:
+        SettingsError: Chainlit is not installed, or its page still names another host.
+    """
+    stamp = target / "made-from"
+    wanted = f"chainlit {version('chainlit')}"
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return target
+    source = installed() / "frontend" / "dist"
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("*.map"))
+    page = (target / "index.html").read_text()
+    page = _THIRD_PARTY.sub("", page)
+    page = page.replace('<div id="root"></div>', f'<div id="root"></div>\n    {_NO_SCRIPT}')
+    left = re.findall(r"(?:href|src)=\"(https?://[^\"]+)", page)
+    if left:
+        raise SettingsError(f"the Chainlit page names another host: {left[0]}")
+    (target / "index.html").write_text(page)
+    stamp.write_text(wanted)
+    return target
+
+
+TRANSLATION = {
+    ("chat", "input", "placeholder"): "Write in your own words…",
+    ("chat", "input", "actions", "stop"): "Stop",
+    ("chat", "watermark"): "An AI, not a person. It can be wrong. [Get help now](/help) · [How this works](/about)",
+    ("navigation", "header", "readme"): "About",
+    ("navigation", "newChat", "dialog", "description"): "This clears the conversation on this screen. Go on?",
+}
+
+
+def write_translation(target: Path) -> None:
+    """Write Chainlit's English texts with ours put in.
+
+    Raises:
+        SettingsError: Chainlit no longer has a text that we replace.
+    """
+    texts = json.loads((installed() / "translations" / "en-US.json").read_text())
+    for path, text in TRANSLATION.items():
+        at = texts
+        for key in path[:-1]:
+            at = at.get(key, {})
+        if path[-1] not in at:
+            raise SettingsError(f"Chainlit no longer has the text {'.'.join(path)}")
+        at[path[-1]] = text
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(texts, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    build()
+    write_translation(ROOT / ".chainlit" / "translations" / "en-US.json")

@@ -1,0 +1,126 @@
+"""Runs one written conversation through `raise-chat chat --json` and checks it move by move."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Talk:
+    """A running `chat --json`; one event in, the moves of its turn out."""
+
+    arguments: list[str]
+    moves: list[dict[str, Any]] = field(default_factory=list)
+
+    def __enter__(self) -> Talk:
+        command = [sys.executable, "-c", "from bot.cli import main; main()", "chat", "--json", *self.arguments]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HERE.parents[1]
+        )
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        self._process.stdin.close()
+        assert self._process.wait(20) == 0, self._process.stderr.read()
+        self._process.stdout.close()
+        self._process.stderr.close()
+
+    def send(self, event: dict[str, str]) -> list[dict[str, Any]]:
+        """The moves that answer one event, up to the one marked last."""
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(event) + "\n")
+        self._process.stdin.flush()
+        turn = []
+        while True:
+            line = self._process.stdout.readline()
+            assert line, "the program stopped answering"
+            turn.append(json.loads(line))
+            if turn[-1].get("last"):
+                self.moves.extend(turn)
+                return turn
+
+
+def as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def check(moves: list[dict[str, Any]], expect: dict[str, Any], where: str) -> None:
+    """Every expectation of one turn."""
+    kinds = [m["move"] for m in moves]
+    text = "\n".join(m["text"] for m in moves)
+    asks = [m for m in moves if m["move"] == "ask"]
+    for kind in as_list(expect.get("includes", [])):
+        assert kind in kinds, f"{where}: no {kind} among {kinds}"
+    for kind in as_list(expect.get("lacks", [])):
+        assert kind not in kinds, f"{where}: a {kind} among {kinds}"
+    if "ends_with" in expect:
+        assert kinds[-1] in as_list(expect["ends_with"]), f"{where}: ends with {kinds[-1]}"
+    if "ask" in expect:
+        assert asks and asks[-1]["attribute"] in as_list(expect["ask"]), f"{where}: asks {[a['attribute'] for a in asks]}"
+    for attribute in as_list(expect.get("never_asks", [])):
+        assert attribute not in [a["attribute"] for a in asks], f"{where}: asks {attribute}"
+    for key in ("reason", "domain", "stakes"):
+        if key in expect:
+            found = [m[key] for m in moves if key in m]
+            assert any(f in as_list(expect[key]) for f in found), f"{where}: {key} is {found}"
+    for pattern in as_list(expect.get("text_has", [])):
+        assert re.search(pattern, text, re.IGNORECASE), f"{where}: nothing like {pattern!r} in\n{text}"
+    for pattern in as_list(expect.get("text_lacks", [])):
+        found = re.search(pattern, text, re.IGNORECASE)
+        assert not found, f"{where}: {found and found[0]!r} in\n{text}"
+    if expect.get("resources"):
+        assert any(m.get("resources") for m in moves), f"{where}: no resources"
+    if "used" in expect:
+        used = [u for m in moves for u in m.get("used", [])]
+        for attribute in as_list(expect["used"]):
+            assert attribute in used, f"{where}: {attribute} did not shape the answer ({used})"
+
+
+def run(path: Path) -> list[dict[str, Any]]:
+    """Run one conversation file; raises AssertionError where it goes another way."""
+    script = yaml.safe_load(path.read_text())
+    arguments = [part for key in ("arm", "country", "seed") if key in script for part in (f"--{key}", str(script[key]))]
+    person = {k: str(v) for k, v in script.get("person", {}).items()}
+    with Talk(arguments) as talk:
+        for number, turn in enumerate(script["turns"], 1):
+            event = {key: turn[key] for key in ("say", "choose") if key in turn}
+            moves = talk.send(event)
+            if turn.get("then_person_answers"):
+                for _ in range(8):
+                    asks = [m for m in moves if m["move"] == "ask"]
+                    if moves[-1]["move"] != "ask":
+                        break
+                    moves = [*moves, *talk.send({"say": person.get(asks[-1]["attribute"], "I'd rather not say")})]
+            check(moves, turn.get("expect", {}), f"{path.name}, turn {number}")
+    general(talk.moves, path.name)
+    return talk.moves
+
+
+def general(moves: list[dict[str, Any]], where: str) -> None:
+    """What holds in every conversation."""
+    assert moves[0]["move"] == "say" and moves[0]["turn"] == 1 and "computer program" in moves[0]["text"], where
+    attributes = "age gender marital_status profession economic_status education health mental_state self_harm_history emotion".split()
+    reasons = {"insufficient_context", "declined", "elevated_risk", "imminent_risk", "model_unavailable", "guard"}
+    for move in moves:
+        assert move["move"] in ("say", "ask", "answer", "abstain"), where
+        if move["move"] == "ask":
+            assert move["attribute"] in attributes and move["choices"] and move["why"] and move["reason"] == "insufficient_context", where
+        if move["move"] != "say":
+            assert move["domain"], where
+        if move["move"] == "abstain":
+            assert move["resources"] and move["reason"], where
+        if "reason" in move:
+            assert move["reason"] in reasons, where
+        if move["move"] == "answer":
+            assert len(move["text"].split()) <= 260, f"{where}: {len(move['text'].split())} words"
