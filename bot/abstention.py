@@ -108,13 +108,28 @@ def decide(
     at: datetime,
     thresholds: Thresholds,
     asked: int,
+    asks: int,
     candidate: Candidate | None,
     wants_answer: bool,
     asks_at_all: bool,
     risk: RiskState,
     is_minor: bool,
 ) -> Decision:
-    """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise."""
+    """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise.
+
+    Args:
+        assessment: of the question.
+        profile: what is known.
+        at: now.
+        thresholds: of the policy.
+        asked: attributes asked for this topic.
+        asks: questions put for it, repeats in other words included.
+        candidate: the best further question, if any.
+        wants_answer: the person said "just answer", or follows up.
+        asks_at_all: whether the arm asks.
+        risk: what sticks.
+        is_minor: an age under the minimum was said.
+    """
     level = sufficiency(assessment, profile, at=at)
     raised = risk.level is RiskLevel.ELEVATED and assessment.stakes is not Stakes.LOW
     stakes = Stakes.HIGH if raised else assessment.stakes
@@ -130,7 +145,8 @@ def decide(
         return made(Outcome.ANSWER, None, "low_stakes")
     if not wants_answer:
         may_ask = (
-            asked < min(thresholds.budget[stakes], thresholds.most_questions)
+            asked < thresholds.budget[stakes]
+            and asks < thresholds.most_questions
             and candidate is not None
             and candidate.gain >= thresholds.least_gain[stakes]
         )

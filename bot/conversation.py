@@ -183,7 +183,7 @@ class Conversation:
             return self._parts.semantic.deepen(
                 text,
                 verdict,
-                not_real="not_real" in verdict.flags or "not_real" in session.risk.flags,
+                not_real=bool(verdict.flags & {"not_real", "bereaved"}) or "not_real" in session.risk.flags,
                 is_short_answer=pending not in (None, Attribute.SELF_HARM_HISTORY) and len(text.split()) < 8,
             )
         except Exception as failed:  # noqa: BLE001 (a second opinion: its failure is logged, the rules have decided)

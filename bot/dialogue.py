@@ -73,7 +73,23 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """All that is known of one conversation."""
+    """All that is known of one conversation.
+
+    Attributes:
+        seed: chooses phrasings, and the order in the random arm.
+        arm: the condition it runs under.
+        turn: messages received so far.
+        profile: what is known of the person.
+        topic: the question in hand, or the last one answered.
+        pending: the open question.
+        risk: what the risk screen has seen; it sticks.
+        country: ISO 3166 code, asked and never guessed.
+        wants_country: the country was asked.
+        is_minor: an age under the minimum was said.
+        asked_before: attributes asked for earlier topics.
+        last_noted: what the last message told, for "that's wrong".
+        introduced: the AI notice was shown before the first message.
+    """
 
     seed: int = 0
     arm: Arm = Arm.RAISE
@@ -87,6 +103,7 @@ class Session:
     is_minor: bool = False
     asked_before: tuple[Attribute, ...] = ()
     last_noted: tuple[Attribute, ...] = ()
+    introduced: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
@@ -114,6 +131,7 @@ class Session:
             "is_minor": self.is_minor,
             "asked_before": [a.value for a in self.asked_before],
             "last_noted": [a.value for a in self.last_noted],
+            "introduced": self.introduced,
         }
 
     @classmethod
@@ -147,6 +165,7 @@ class Session:
             is_minor=raw["is_minor"],
             asked_before=tuple(Attribute(a) for a in raw["asked_before"]),
             last_noted=tuple(Attribute(a) for a in raw["last_noted"]),
+            introduced=raw["introduced"],
         )
 
 
@@ -247,6 +266,7 @@ class AbstainMove:
         domain: of the question, life where none was put.
         group: scenario group of the question, for the right kind of human help; "" where none was put.
         is_crisis: crisis resources rather than human help for the topic.
+        lines_shown: an earlier move of this turn lists them already.
     """
 
     reason: Reason
@@ -256,6 +276,7 @@ class AbstainMove:
     sufficiency: float
     stakes: Stakes
     is_crisis: bool
+    lines_shown: bool = False
 
 
 Move = Say | Ask | AnswerMove | AbstainMove
@@ -304,8 +325,9 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         turn=before.turn + 1,
         risk=risk_state.after(before.risk, event.verdict, says_safe=understood.intent is Intent.SAFE),
         last_noted=(),
+        introduced=True,
     )
-    moves: list[Move] = [Say(key="ai_notice")] if before.turn == 0 else []
+    moves: list[Move] = [Say(key="ai_notice")] if before.turn == 0 and not before.introduced else []
 
     if understood.country:
         session = replace(session, country=understood.country, wants_country=False)
@@ -322,7 +344,7 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
     session, noted, corrected = _note(session, understood)
     if understood.is_minor and not session.is_minor:
         session = replace(session, is_minor=True)
-        moves.append(Say(key="minor", with_resources=True))
+        moves.append(Say(key="minor", with_resources=event.verdict.level is RiskLevel.NONE))
 
     if event.verdict.level is RiskLevel.ELEVATED and (
         before.risk.level is RiskLevel.NONE or set(event.verdict.categories) - set(before.risk.categories)
@@ -376,6 +398,9 @@ def _imminent(before: Session, session: Session, event: Said, understood: Unders
 
 def _card(state: RiskState, verdict: Verdict) -> str:
     """Which words: by the kind of danger, and by who is in it."""
+    for flag in ("intrusive", "assault"):
+        if flag in verdict.flags and verdict.level is RiskLevel.ELEVATED:
+            return flag
     categories = verdict.categories or (() if verdict.level is not RiskLevel.NONE else state.categories)
     if not categories:
         return "unclear"
@@ -441,7 +466,12 @@ def _interview(
         if intent is Intent.HELP:
             moves[-1] = Say(key="help", with_resources=True)
             session = replace(session, wants_country=session.country is None)
+        if intent in (Intent.GOODBYE, Intent.RUDE):
+            return Step(session=session, moves=tuple(moves))
         return _resume(session, event, rules, moves)
+
+    if intent is Intent.DECLINE and pending is None:
+        return Step(session=session, moves=(*moves, Say(key="fine_then")))
 
     if pending is not None and topic is not None:
         attribute = pending.attribute
@@ -511,6 +541,7 @@ _SMALL_TALK = {
     Intent.CAN_YOU_CALL: "cannot_call",
     Intent.JOKE: "after_joke_calm",
     Intent.SAFE: "glad_safe",
+    Intent.RUDE: "rude",
 }
 
 
@@ -558,6 +589,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         at=event.at,
         thresholds=rules.thresholds,
         asked=len(set(topic.asked)),
+        asks=len(topic.asked),
         candidate=chosen,
         wants_answer=topic.wants_answer,
         asks_at_all=session.arm not in (Arm.VANILLA, Arm.CONTEXT_RICH),
@@ -586,7 +618,8 @@ def _ask(
     tries: int = 1,
 ) -> Step:
     topic = session.topic
-    if topic is None or len(topic.asked) >= rules.thresholds.most_questions:
+    closed = session.profile.is_closed(attribute, at=event.at)
+    if topic is None or closed or len(topic.asked) >= rules.thresholds.most_questions:
         return _decide(replace(session, pending=None), event, rules, moves)
     if sufficiency is None:
         sufficiency = abstention.sufficiency(topic.assessment, session.profile, at=event.at)
@@ -615,7 +648,8 @@ def _resume(session: Session, event: Said, rules: Rules, moves: list[Move]) -> S
     pending, topic = session.pending, session.topic
     if pending is None or topic is None:
         return Step(session=session, moves=tuple(moves))
-    if len(topic.asked) < rules.thresholds.most_questions:
+    closed = session.profile.is_closed(pending.attribute, at=event.at)
+    if closed or len(topic.asked) < rules.thresholds.most_questions:
         return _ask(session, pending.attribute, event, rules, moves, tries=pending.tries)
     return Step(session=session, moves=(*moves, Say(key="still_open")))
 
@@ -634,6 +668,7 @@ def _abstain(session: Session, decision: Decision, moves: list[Move]) -> Step:
         sufficiency=decision.sufficiency,
         stakes=assessment.stakes,
         is_crisis=is_crisis,
+        lines_shown=any(isinstance(m, Say) and m.with_resources for m in moves),
     )
     settled = replace(session, pending=None, topic=replace(topic, settled=True))
     if is_crisis:

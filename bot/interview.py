@@ -58,7 +58,7 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (Intent.JOKE, re.compile(r"\b(?:(?:just|only|was|am|is|im) (?:a )?(?:jok\w+|kidding|messing|trolling|sarcas\w+|test(?:ing)? you)|jk\b|j k\b|it was a joke|didnt mean (?:it|that)|not serious|was being dramatic|misunderstood me|you misunderstood|lol relax|chill (?:out|lol))")),
     (Intent.THERAPIST, re.compile(r"\b(?:are you|you) (?:a |an |my |like a |some kind of )?(?:\w+ )?(?:therapist|doctor|psychologist|psychiatrist|counsell?or|nurse|lawyer|professional|qualified|licen[cs]ed|medically|expert|trained)\b|\b(?:can|could|do) you (?:diagnose|prescribe)\b")),
     (Intent.HUMAN, re.compile(r"\b(?:are you|is this|am i (?:talking|speaking|chatting) (?:to|with)|r you) (?:\w+ ){0,3}(?:human|bot|robot|ai|real|machine|person|computer|chat ?gpt|program|someone)\b|\b(?:real person|actual person|a real human)\b(?: \w+){0,3}$|do you have feelings|can you feel")),
-    (Intent.ABOUT, re.compile(r"\b(?:what (?:do|will) you do with (?:this|it|that|these|my (?:data|answers?|messages?|words|information|info)|what i|all this|the (?:data|answers?|information))|what happens (?:to|with) (?:this chat|my (?:data|answers?|messages?|words|info\w*)|what i (?:say|write|type|tell))|who (?:can |else )?(?:reads?|sees?|has access to) (?:this|these|my (?:messages|answers)|what i)|do you (?:store|save|keep|record|share|sell|remember) (?:this|these|any|my|what|everything|it|anything|our)|is (?:this|it|the chat|our chat|this chat) (?:private|confidential|anonymous|recorded|being recorded|safe to (?:say|tell|talk|write|type|share))|where does (?:this|my data|what i)|how do you work|how does this work|what (?:is|are) (?:this|you)(?: for)?$|what can you do|who made you|^(?:privacy|my data)|privacy policy)\b")),
+    (Intent.ABOUT, re.compile(r"\b(?:what (?:do|will) you do with (?:this|it|that|these|my (?:data|answers?|messages?|words|information|info)|what i|all this|the (?:data|answers?|information))|what happens (?:to|with) (?:this chat|my (?:data|answers?|messages?|words|info\w*)|what i (?:say|write|type|tell))|(?:is|does) (?:anyone|anybody|someone|somebody) (?:else )?(?:reading|watching|listening|see|read|seeing|monitor\w*)|who (?:can |else )?(?:reads?|sees?|has access to) (?:this|these|my (?:messages|answers)|what i)|do you (?:store|save|keep|record|share|sell|remember) (?:this|these|any|my|what|everything|it|anything|our)|is (?:this|it|the chat|our chat|this chat) (?:private|confidential|anonymous|recorded|being recorded|safe to (?:say|tell|talk|write|type|share))|where does (?:this|my data|what i)|how do you work|how does this work|what (?:is|are) (?:this|you)(?: for)?$|what can you do|who made you|^(?:privacy|my data)|privacy policy)\b")),
     (Intent.MY_PROFILE, re.compile(r"\bwhat (?:do|have) you (?:know|written|noted|got|understood|remember\w*|have)(?: \w+){0,3} (?:about me|down|so far|on me)|\bshow (?:me )?(?:my profile|what you(?:ve| have)? (?:know|understood|noted))|what i(?:ve| have)? told you")),
     (Intent.HELP, re.compile(r"^/?help(?: me)?(?: please| now| pls)?$|\b(?:i need (?:help|a person|someone|to talk to (?:someone|a person|a human))(?: right)? now|get me (?:a person|help|someone)|crisis (?:line|number)|help ?line|hotline|emergency number|who can i call|number (?:to call|i can call)|talk to a (?:real )?(?:human|person))\b")),
     (Intent.DISPUTE, re.compile(r"\b(?:thats|that is|thats|its) (?:not (?:what i (?:said|meant)|right|true|correct|it)|wrong|incorrect)|\byou (?:got|have|understood|heard|read) (?:that|it|me) wrong|\bi (?:didnt|never) (?:say|said) that\b|^(?:no,? )?wrong$|not what i meant")),
@@ -68,6 +68,7 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (Intent.DONT_KNOW, re.compile(r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont|do not|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$")),
     (Intent.THANKS, re.compile(r"^(?:ok(?:ay)?,? |great,? |oh,? |alright,? |wow,? |perfect,? )*(?:thanks?|thank you|ty|thx|tysm|cheers|much appreciated|appreciate (?:it|that|you|this)|that (?:helps|helped|was helpful)|very helpful|that makes sense)\b(?! (?:card|note|you card|you note|giving))(?:[^?]{0,60})$")),
     (Intent.GOODBYE, re.compile(r"^(?:ok(?:ay)?,? |thanks?,? |alright,? |well,? )*(?:bye|goodbye|good ?night|see (?:you|ya)|cya|gtg|got to go|talk later|ttyl|thats all|im done here|have a good (?:one|day|night)|take care)\b(?: \w+){0,4}[.! ]*$")),
+    (Intent.RUDE, re.compile(r"^(?:oh |just |you |ur |u )*(?:fuck (?:off|you|this|u)|f off|piss off|shut up|go away|screw you|get lost|(?:you |ur )?(?:are )?(?:useless|stupid|an idiot|dumb|a joke)|stupid bot|useless bot|bullshit|this is (?:stupid|useless|bullshit))[.! ]*$")),
     (Intent.GREETING, re.compile(r"^(?:hi+|hello+|hey+|hiya|good (?:morning|evening|afternoon|day)|yo|hola|greetings|howdy|sup|hallo|salut|bonjour|ciao|namaste|g ?day|morning|evening)\b(?: (?:there|again|all|everyone|bot|chat|raise|you|friend|mate|folks|to you)){0,3}[.! ?]*$")),
     (Intent.SMALL_TALK, re.compile(r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?|ok|okay|cool|nice|lol|haha|k|yes|yeah|yep|sure|no|nope|hmm+|right|fine)[.! ?]*$")),
 )
@@ -151,7 +152,8 @@ class Reader:
         age = _volunteered_age(said)
         is_correction = bool(_CORRECTION.search(said)) and any(profile.get(a) for a in facts)
         if pending is None:
-            if intent in _ONLY_WITH_A_QUESTION:
+            refusal = intent is Intent.DECLINE and len(said.split()) <= 9 and "?" not in said
+            if intent in _ONLY_WITH_A_QUESTION and not refusal:
                 intent = Intent.OTHER
             if is_correction:
                 intent = Intent.CORRECTION
@@ -239,6 +241,7 @@ class Reader:
 
     def _volunteered(self, said: str, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
         facts: dict[Attribute, Answer] = {}
+        said = _spelt_out(said)
         heard = _without_denied(said)
         for attribute, patterns in self._lexicon.volunteered.items():
             found: dict[str, str] = {}
@@ -344,7 +347,7 @@ def _years(said: str, pending: Attribute | None) -> int | None:
 
 
 def _volunteered_age(said: str) -> int | None:
-    match = _AGE.search(_digits(_without_denied(said)))
+    match = _AGE.search(_digits(_without_denied(_spelt_out(said))))
     if not match:
         return None
     years = int(next(group for group in match.groups() if group))
@@ -371,6 +374,23 @@ def _without_denied(said: str) -> str:
     return said.replace("not_", "not ")
 
 
+_OPENS_WITH_I = re.compile(r"^(?:hi|hello|hey|so|well|ok|basically|also)?,? ?(?:im|i am|as an?)\b")
+_OWN_SUBJECT = re.compile(r"^(?:\w+ )?(?:i|im|ive|my|he|she|they|we|you|it|the|this|that|there|what|how|should|do|does|can|is|are|will|would|who|when|where|why|but|because|so|if)\b")
+
+
+def _spelt_out(said: str) -> str:
+    """"i'm a divorced woman, a bus driver with asthma" says three facts with one "i'm": give each its own."""
+    sentences = []
+    for sentence in re.split(r"(?<=[.!?])\s+", said):
+        if not _OPENS_WITH_I.match(sentence):
+            sentences.append(sentence)
+            continue
+        first, *rest = re.split(r",| and (?=\d|an? |pregnant|disabled|single|divorced|retired|unemployed|broke|in debt|on )| with ", sentence)
+        clauses = [first, *(c if _OWN_SUBJECT.match(c.strip().removeprefix("and ")) else "im " + c.strip().removeprefix("and ") for c in rest)]
+        sentences.append(" , ".join(clauses))
+    return " ".join(sentences)
+
+
 def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
     """Of tags that exclude each other, the weightier ones."""
     if attribute is Attribute.HEALTH and len(tags) > 1:
@@ -378,7 +398,7 @@ def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
     elif attribute is Attribute.MENTAL_STATE and len(tags - {"in_treatment"}) > 1:
         tags.discard("well")
     elif attribute is Attribute.SELF_HARM_HISTORY:
-        denied = re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
+        denied = tags and re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
         if denied and not re.search(r"\bbut\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted", said):
             return {"none"}
         if len(tags) > 1:

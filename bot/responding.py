@@ -17,6 +17,7 @@ from policies.domains import Stakes
 from policies.guidance import Guidance
 from policies.questions import Questions
 
+_ALREADY_KIND = ("that's", "that is", "no problem", "of course", "fine", "all right")
 MOST_LINES = 3
 """Lines shown at once: enough to choose from, few enough to read in distress."""
 
@@ -26,7 +27,7 @@ _AUDIENCES: dict[Category, tuple[str, ...]] = {
     Category.HARM_TO_OTHERS: ("general",),
     Category.DOMESTIC_VIOLENCE: ("domestic-violence", "general"),
     Category.CHILD_ABUSE: ("youth", "general"),
-    Category.SEXUAL_EXPLOITATION: ("sexual-violence", "youth", "general"),
+    Category.SEXUAL_EXPLOITATION: ("sexual-violence", "general"),
     Category.MEDICAL_EMERGENCY: (),
     Category.EATING_DISORDER: ("eating-disorder", "general"),
     Category.PSYCHOSIS: ("general",),
@@ -132,8 +133,12 @@ class Responder:
             text = self._say[key].format(
                 noted=noted, why=question.why if question else "", declined=question.declined if question else ""
             )
+            if key == "declined" and not text.lower().startswith(_ALREADY_KIND):
+                text = self._say["declined_lead"] + " " + text
             if key in ("echo", "echo_first") and not noted:
                 text = self._say["echo_trust"] if key == "echo_first" else "Thank you."
+            if resources and key == "minor":
+                text += " " + self._say["minor_lines"]
             if resources:
                 text += "\n\n" + self.listed(resources, session)
         extra: dict[str, Any] = {}
@@ -191,12 +196,14 @@ class Responder:
             return Words(move="abstain", text=text, resources=self._as_json(lines, session), fields=fields)
         if move.is_crisis:
             lines = self.lines(session)
-            text = self._say[move.key] + "\n\n" + self._emergency(session) + "\n" + self.listed(lines, session)
-            humans = self._humans(move)
+            text = self._say[move.key]
+            if not move.lines_shown:
+                text += "\n\n" + self._emergency(session) + "\n" + self.listed(lines, session)
+            humans = self._humans(move, session)
             if humans:
                 text += "\n\n" + "\n".join(f"- **{h['name']}**: {h['how']}" for h in humans[:1])
             return Words(move="abstain", text=text, resources=(*self._as_json(lines, session), *humans), fields=fields)
-        humans = self._humans(move)
+        humans = self._humans(move, session)
         text = self._say[move.key] + "\n\n" + "\n".join(f"- **{h['name']}**: {h['how']}" for h in humans)
         resources: tuple[dict[str, Any], ...] = humans
         if move.stakes is Stakes.HIGH:
@@ -276,9 +283,16 @@ class Responder:
             first.append({"name": f"Emergency ({country.name})", "phone": country.emergency, "country": country.iso})
         return (*first, *({"kind": "crisis_line", **line.to_json()} for line in lines))
 
-    def _humans(self, move: AbstainMove) -> tuple[dict[str, Any], ...]:
+    def _humans(self, move: AbstainMove, session: Session) -> tuple[dict[str, Any], ...]:
         group = self._guidance.groups.get((move.domain, move.group))
         keys = group.human if group else ("trusted_person", "gp")
+        seen = set(session.risk.categories) if move.is_crisis else set()
+        if Category.CHILD_ABUSE in seen or (seen and session.is_minor):
+            keys = ("trusted_adult", "safeguarding_lead")
+        elif Category.DOMESTIC_VIOLENCE in seen:
+            keys = ("domestic_abuse_service",)
+        elif Category.PSYCHOSIS in seen:
+            keys = ("mental_health_team", "gp")
         return tuple(
             {"kind": "human_help", "name": self._guidance.humans[k].label, "how": self._guidance.humans[k].how}
             for k in dict.fromkeys((*keys, "trusted_person"))

@@ -38,6 +38,7 @@ class Intent(StrEnum):
     CANNOT_TALK = "cannot_talk"
     WONT_CALL = "wont_call"
     CAN_YOU_CALL = "can_you_call"
+    RUDE = "rude"
     NONSENSE = "nonsense"
     OTHER = "other"
 

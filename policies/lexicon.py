@@ -15,8 +15,8 @@ from policies.files import read_yaml
 
 FIRST_PERSON = (
     r"(?<!\w)(?:i am|im|i have|ive|i was|i feel|feeling|i felt|as an?|i got|i get|i work|i live|i had|i just|were|we are|"
-    r"i lost|i recently|i currently|i also|me|i take|i suffer|i started|i run|i owe|weve|we have|i|and|still)"
-    r"(?: (?!if\b|what\b|how\b|whether\b|the\b|she\b|he\b|they\b|my\b|not\b|never\b|no\b|when\b|see\b|know\b|want\b|hate\b|like\b|need\b|think\b|saw\b|got\b|told\b|met\b|help\w*\b|asked\b|could\b|would\b|should\b|dont\b|cant\b)\w+){0,3} "
+    r"money is|moneys|finances are|i lost|i recently|i currently|i also|me|i take|i suffer|i started|i run|i owe|weve|we have|i|and|still)"
+    r"(?: (?!if\b|what\b|how\b|whether\b|the\b|she\b|he\b|they\b|my\b|not\b|never\b|no\b|when\b|see\b|know\b|want\b|hate\b|like\b|need\b|think\b|saw\b|got\b|told\b|met\b|help\w*\b|asked\b|could\b|would\b|should\b|dont\b|cant\b)\w+){0,5} "
 )
 """What must stand before a fact that nobody asked for."""
 

@@ -17,6 +17,7 @@ from bot import interview
 from bot.dialogue import Session
 from bot.errors import ModelUnavailable
 from bot.interview import Reader
+from bot.messages import messages
 from bot.models.protocol import Draft
 from bot.risk.verdict import RiskLevel
 from bot.understanding import Assessment, Intent, Understood
@@ -196,9 +197,20 @@ class GuidedModel:
             raise ModelUnavailable(f"no guidance for {assessment.domain.value}/{assessment.group}")
         query = self._encoder.encode([follow_up or topic.query])[0]
         tags = profile_tags(session)
+        if session.is_minor:
+            elsewhere = self._guidance.groups.get((Domain.RELATIONSHIP, _FOR_MINORS.get(assessment.group, "")))
+            if elsewhere is not None:
+                group, assessment = elsewhere, replace(assessment, domain=Domain.RELATIONSHIP, group=elsewhere.name)
         own = [b for b in self._guidance.blocks[assessment.domain] if group.name in b.groups and b.applies(tags)]
         common = [b for b in self._guidance.common if b.applies(tags)] if assessment.stakes is not Stakes.LOW or session.risk.level is not RiskLevel.NONE else []
         shown = frozenset(topic.shown)
+        if follow_up:
+            own = [b for b in self._guidance.all_blocks() if b.slot == "step" and b.applies(tags) and b.id not in shown and self._near(b, query) >= FOLLOW_UP_NEAR] or own
+        low = assessment.stakes is Stakes.LOW and session.risk.level is RiskLevel.NONE
+        if low:
+            own = [b for b in own if self._near(b, query) >= LOW_NEAR]
+            if len(own) < LOW_FEWEST:
+                return Draft(sentences=(messages()["no_guidance"],), used=())
         chosen = self._choose(own, common, query, tags, session, shown=shown)
         sentences = self._write(session, group, chosen, follow_up=follow_up)
         used = tuple(
@@ -211,6 +223,10 @@ class GuidedModel:
             blocks=tuple(b.id for b in chosen),
         )
 
+    def _near(self, block: Block, query: Vectors) -> float:
+        """Cosine of a block and the question."""
+        return float(self._block_vectors[block.id] @ query)
+
     def _choose(
         self,
         own: Sequence[Block],
@@ -222,11 +238,11 @@ class GuidedModel:
         shown: frozenset[str],
     ) -> list[Block]:
         def score(block: Block) -> float:
-            near = float(self._block_vectors[block.id] @ query)
+            near = self._near(block, query)
             fit = 1.6 * len(block.when) + sum(_WEIGHTY.get(t, 0.0) for a, wanted in block.when.items() for t in wanted & tags.get(a, frozenset()))
             home = 0.0 if "*" in block.groups else 0.8
             seen = 6.0 if block.id in shown else 0.0
-            return 0.35 * block.priority + fit + home + 5.0 * near - seen
+            return 0.3 * block.priority + fit + home + 9.0 * near - seen
 
         ranked = {slot: sorted((b for b in (*own, *common) if b.slot == slot), key=lambda b: (-score(b), b.id)) for slot in guidance.SLOTS}
         picked: list[Block] = []
@@ -283,6 +299,14 @@ class GuidedModel:
             lines.append(group.would_change)
         return [line for line in lines if line]
 
+
+FOLLOW_UP_NEAR = 0.38
+"""Cosine a block needs to answer a follow-up; any domain's may."""
+LOW_NEAR, LOW_FEWEST = 0.22, 2
+"""A light question is answered from blocks at least this near to it, if there are so many; otherwise plainly not."""
+
+_FOR_MINORS = {"custody_and_coparenting": "parents_separating", "divorce": "parents_separating"}
+"""Groups written for parents; a child with the same words is in another one."""
 
 _AFTER_A_CARD = frozenset({Intent.NO_PICKUP, Intent.CANNOT_TALK, Intent.WONT_CALL, Intent.SAFE})
 """Intents that answer a crisis card; without one the same words tell of something else."""

@@ -49,8 +49,10 @@ _JOKE_IDIOM = re.compile(
     r"kill me now|slay\w*|bombed (?:my|the|that)|crush(?:ed|ing) it|destroy (?:him|her|them|the other team) in|blow (?:up|it up) (?:on|the internet)|overdos\w* on (?:chocolate|coffee|caffeine|sugar|netflix|cake|sun|pizza|memes)|(?:chocolate|coffee|cake|pizza|sugar|caffeine|pasta|carb) overdose|hang(?:ing)? (?:out|pictures?|curtains|a hammock|the washing|laundry|up on|around|in there|lights|shelves|clothes|posters?)|jump(?:ing)? (?:off (?:point|the (?:sofa|couch|diving|trampoline))|in front of the class|ship|the gun|in (?:the )?(?:pool|shower|puddles?)|off topic)|suicide squad|cut(?:ting)? (?:my )?(?:hair|hours|losses|carbs|costs|grass|nails|off|back|ties|bangs|fringe|sugar|calories|down)|"
     r"end (?:it|things) with (?:him|her|them|my)|end my (?:contract|lease|subscription|marriage|relationship|membership|tenancy|shift|internship|placement)|bury(?:ing)? myself in work|drown(?:ing)? (?:in|myself in) (?:paperwork|work|emails|homework|deadlines|debt|laundry|books)|crawl under a rock|eat glass than|starving (?:lol|haha|for))\b"
 )
+_BEREAVED = re.compile(r"\b(?:died by suicide|lost (?:\w+ ){0,5}to suicide|(?:killed|hanged|shot) (?:himself|herself|themself)|took (?:his|her|their) own life)\b")
 _MADE_SAFE = re.compile(
     r"\b(?:i |ive |i have |we )?(?:gave|handed|given|locked away|flushed|threw (?:away|out)|got rid of|put away|returned|dropped off)(?: (?:her|him|them|it|my \w+|the|all|away|to|those|over)){0,4} (?:pills?|tablets?|meds|medication|gun|guns|rifle|knife|knives|blades?|razors?|rope)\b"
+    r"|\b(?:took|takes|taken|has taken|hid|has|have|holding|keeping|keeps) (?:the |my |all |all my |those |them )*(?:pills?|tablets?|meds|medication|gun|guns|rifle|knives|blades?|rope)? ?(?:away|off me|from me|for me|with (?:her|him|them))\b"
     r"|\b(?:pills?|tablets?|meds|gun|guns|rifle|knives|blades?|rope)(?: \w+){0,2} (?:are|is) (?:gone|locked away|at (?:hers|his|theirs|my \w+s)|with (?:her|him|them|my \w+)|out of the house)"
 )
 """Means made safe are the opposite of means at hand."""
@@ -110,6 +112,8 @@ class Screen:
         flags = {hit.rule.idea for hit in hits}
         if not_real:
             flags.add("not_real")
+        if _BEREAVED.search(plain):
+            flags.add("bereaved")
         return self._combine(hits, frozenset(flags), state, frozenset(profile_flags), plain, not_real=not_real)
 
     def history(self, turns: Sequence[str]) -> RiskState:

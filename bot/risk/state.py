@@ -20,12 +20,13 @@ def after(state: RiskState, verdict: Verdict, *, says_safe: bool) -> RiskState:
     """The state after one more message; raises at once, lowers by the rules above."""
     categories = state.categories + tuple(c for c in verdict.categories if c not in state.categories)
     merged = replace(state, categories=categories, flags=state.flags | verdict.flags)
-    if verdict.level.rank >= max(state.level.rank, 1):
+    unsaid = says_safe and _by_meaning_alone(verdict)
+    if verdict.level.rank >= max(state.level.rank, 1) and not (unsaid and state.level is RiskLevel.IMMINENT):
         level = highest(state.level, verdict.level)
         return replace(merged, level=level, subject=verdict.subject, safe_statements=0, turns_since=0)
     merged = replace(merged, turns_since=state.turns_since + 1)
     if state.level is RiskLevel.IMMINENT:
-        if says_safe and (verdict.level is RiskLevel.NONE or _by_meaning_alone(verdict)):
+        if unsaid or (says_safe and verdict.level is RiskLevel.NONE):
             merged = replace(merged, safe_statements=state.safe_statements + 1)
         if merged.safe_statements >= STATEMENTS_TO_LOWER:
             return replace(merged, level=RiskLevel.ELEVATED, safe_statements=0, turns_since=0)
@@ -37,4 +38,4 @@ def after(state: RiskState, verdict: Verdict, *, says_safe: bool) -> RiskState:
 
 def _by_meaning_alone(verdict: Verdict) -> bool:
     """Raised by likeness only: telling how one was made safe sounds much like telling of the danger."""
-    return verdict.level is RiskLevel.ELEVATED and all(rule.startswith("meaning-") for rule in verdict.rules)
+    return verdict.level is not RiskLevel.NONE and all(rule.startswith("meaning-") for rule in verdict.rules)

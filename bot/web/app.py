@@ -36,6 +36,25 @@ def prepare_environment(settings: Settings) -> None:
     ui.write_translation(ui.ROOT / ".chainlit" / "translations" / "en-US.json")
 
 
+class TypeOnly(logging.Filter):
+    """Keeps exception text and tracebacks, which may hold what a person wrote, out of every log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Reduce a record that carries an exception to its first line and the exception's type."""
+        if record.exc_info:
+            kind = record.exc_info[0].__name__ if record.exc_info[0] else "exception"
+            record.msg, record.args = f"{str(record.msg).splitlines()[0]} ({kind})", ()
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def quiet_logs() -> None:
+    """Chainlit's log is closed, as it may hold message text; the server's shows types only."""
+    logging.getLogger("chainlit").setLevel(logging.CRITICAL + 1)
+    for name in ("uvicorn.error", "asyncio", "engineio.server", "socketio.server"):
+        logging.getLogger(name).addFilter(TypeOnly())
+
+
 def create_app(settings: Settings) -> FastAPI:
     """The whole web application.
 
@@ -44,6 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
         SettingsError: Chainlit is missing.
     """
     prepare_environment(settings)
+    quiet_logs()
     from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)
     from chainlit.utils import mount_chainlit  # noqa: PLC0415
 

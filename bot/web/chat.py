@@ -10,7 +10,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import chainlit as cl
@@ -48,16 +48,12 @@ visitors: dict[str, Visitor] = {}
 
 def _fresh(before: Session | None = None) -> Conversation:
     """A new conversation; risk, country and age survive a new chat, nothing else."""
-    started = Conversation.start(parts, seed=secrets.randbelow(1000), country=settings.country or None)
-    if before is None:
-        return started
-    session = started.session
-    return Conversation(
-        parts,
-        Session(
-            seed=session.seed, country=before.country or session.country, risk=before.risk, is_minor=before.is_minor
-        ),
-    )
+    session = Session(seed=secrets.randbelow(1000), country=settings.country or None, introduced=True)
+    if before is not None:
+        session = replace(
+            session, country=before.country or session.country, risk=before.risk, is_minor=before.is_minor
+        )
+    return Conversation(parts, session)
 
 
 def _visitor() -> Visitor:

@@ -1,0 +1,63 @@
+# Every target does its own set-up in .venv and is quick when that is done.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help setup dev chat serve test lint bench prove lock train clean
+
+help:
+	@echo "make chat    set up and open the chat on the built-in model"
+	@echo "make test    set up and run the tests"
+	@echo "make setup   only the set-up          make lint    ruff and mypy"
+	@echo "make bench   what is timed            make prove   what is too heavy for every run"
+	@echo "make train   rebuild the classifiers  make lock    resolve the locked requirements anew"
+
+$(VENV)/made: requirements.lock pyproject.toml
+	@echo "Setting up in $(VENV) (once; a minute or two)…"
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "Python 3.11 to 3.13 is needed; say which: make PYTHON=python3.11 …"; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@$(BIN)/python -m bot.web.ui
+	@touch $@
+	@echo "Set up."
+
+$(VENV)/dev-made: requirements-dev.lock $(VENV)/made
+	@echo "Adding what the tests need…"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements-dev.lock
+	@touch $@
+
+setup: $(VENV)/made
+	@echo "Ready: $(BIN)/raise-chat"
+
+dev: $(VENV)/dev-made
+
+chat: $(VENV)/made
+	@$(BIN)/raise-chat serve --open
+
+serve: $(VENV)/made
+	@$(BIN)/raise-chat serve
+
+test: $(VENV)/dev-made
+	@echo "Running the tests…"
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/dev-made
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+bench: $(VENV)/dev-made
+	@$(BIN)/python -m tests.benchmarks
+
+prove: $(VENV)/dev-made
+	@$(BIN)/python -m tests.prove
+
+train: $(VENV)/dev-made
+	@$(BIN)/python scripts/train.py
+
+lock: $(VENV)/dev-made
+	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
+	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements-dev.lock --constraint requirements.lock requirements-dev.in
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

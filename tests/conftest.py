@@ -1,0 +1,76 @@
+"""Shared fixtures: no socket beyond loopback, a clean environment, the real parts built once."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+_LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
+_connect = socket.socket.connect
+_lookup = socket.getaddrinfo
+
+
+class Outside(AssertionError):
+    """A test tried to leave this machine."""
+
+
+def _guarded_connect(self: socket.socket, address: object) -> object:
+    host = address[0] if isinstance(address, tuple) else ""
+    if self.family in (socket.AF_INET, socket.AF_INET6) and not str(host).startswith(_LOOPBACK):
+        raise Outside(f"a socket to {host}")
+    return _connect(self, address)
+
+
+def _guarded_lookup(host: object, *rest: object, **more: object) -> object:
+    if host is not None and not str(host if not isinstance(host, bytes) else host.decode()).startswith(_LOOPBACK):
+        raise Outside(f"a look-up of {host!r}")
+    return _lookup(host, *rest, **more)
+
+
+@pytest.fixture(autouse=True)
+def _no_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket.socket, "connect", _guarded_connect)
+    monkeypatch.setattr(socket, "getaddrinfo", _guarded_lookup)
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    for name in list(os.environ):
+        if name.startswith(("RAISE_", "CHAINLIT_", "OPENAI_")):
+            monkeypatch.delenv(name)
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 11, 29, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def move(self, **by: float) -> None:
+        self.time += timedelta(**by)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(scope="session")
+def shared_parts() -> Iterator[object]:
+    from bot.conversation import build_parts
+
+    yield build_parts()
+
+
+@pytest.fixture
+def parts(shared_parts: object, clock: Clock) -> object:
+    from dataclasses import replace
+
+    return replace(shared_parts, clock=clock)
