@@ -36,9 +36,7 @@ class Settings(BaseSettings):
     country: str = Field(default="", max_length=2, description="ISO code of the study's country; empty asks the person")
     minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
     seed: int = Field(default=0, description="chooses phrasings")
-    quick_exit_url: str = Field(
-        default="about:blank", description="where \"Leave this page\" goes; about:blank asks no other site"
-    )
+    quick_exit_url: str = Field(default="", description="where \"Leave this page\" goes; empty: a blank page of ours")
 
     @field_validator("country")
     @classmethod

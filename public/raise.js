@@ -10,7 +10,7 @@
     return element;
   };
   const live = make('div', { class: 'raise-sr', role: 'status', 'aria-live': 'polite', 'aria-atomic': 'true' });
-  const leave = () => { document.documentElement.innerHTML = ''; location.replace('/leave'); };
+  const leave = () => { document.body.hidden = true; document.title = ''; location.replace('/leave'); };
   const bar = () => {
     const made = make('div', { id: 'raise-bar', role: 'region', 'aria-label': 'Help and leaving' });
     made.append(make('span', { class: 'lead' }, 'An AI, not a person'), make('a', { href: '/help' }, 'Get help now'));
@@ -35,6 +35,9 @@
     }
     document.querySelectorAll('.ai-message .flex-wrap > button:not([id]):not([aria-label]), .ai-message button:not([aria-label])').forEach(button => {
       if (!button.innerText.trim()) button.setAttribute('aria-label', 'Copy message');
+    });
+    document.querySelectorAll('#root button:not([aria-label]):not([title])').forEach(button => {
+      if (!button.innerText.trim()) button.setAttribute('aria-label', 'Go to the newest message');
     });
     const box = document.getElementById('chat-input');
     if (box && !box.getAttribute('aria-label')) box.setAttribute('aria-label', 'Your message');

@@ -82,7 +82,6 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     directory = crisis.shipped()
-    exit_url = settings.quick_exit_url
 
     @app.get("/healthz")
     async def healthz() -> JSONResponse:
@@ -91,22 +90,26 @@ def create_app(settings: Settings) -> FastAPI:
     @app.get("/help")
     async def help_now(country: str = "") -> HTMLResponse:
         chosen = directory.countries.get((country or settings.country).upper())
-        return HTMLResponse(pages.help_page(directory, chosen, quick_exit=exit_url))
+        return HTMLResponse(pages.help_page(directory, chosen))
 
     @app.get("/about")
     async def about() -> HTMLResponse:
-        return HTMLResponse(pages.about_page(guidance.shipped(), quick_exit=exit_url, checked=directory.verified_on))
+        return HTMLResponse(pages.about_page(guidance.shipped(), checked=directory.verified_on))
 
     @app.get("/leave")
     async def leave() -> Response:
-        return Response(status_code=HTTPStatus.FOUND, headers={"location": exit_url})
+        """Leaves nothing to go back to: cookies and storage of this site are cleared on the way out."""
+        clear = {"clear-site-data": '"cache", "cookies", "storage"'}
+        if settings.quick_exit_url:
+            return Response(status_code=HTTPStatus.FOUND, headers={**clear, "location": settings.quick_exit_url})
+        return HTMLResponse("<!doctype html><html lang=en><title>New tab</title><body></body></html>", headers=clear)
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> HTMLResponse:
         log.error("request failed: %s", type(error).__name__)
-        page = pages.error_page("Something went wrong on our side", quick_exit=exit_url)
+        page = pages.error_page("Something went wrong on our side")
         return HTMLResponse(page, HTTPStatus.INTERNAL_SERVER_ERROR)
 
     mount_chainlit(app=app, target=str(CHAT), path="/")
-    app.add_middleware(Shield, origin=settings.origin, quick_exit=exit_url)
+    app.add_middleware(Shield, origin=settings.origin)
     return app

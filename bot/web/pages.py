@@ -15,7 +15,7 @@ _pages = Environment(loader=PackageLoader("bot.web"), autoescape=select_autoesca
 _pages.filters["digits"] = lambda number: re.sub(r"[^\d+*#]", "", number)
 
 
-def help_page(directory: Directory, country: Country | None, *, quick_exit: str) -> str:
+def help_page(directory: Directory, country: Country | None) -> str:
     """The help page: for one country, or a list to choose from."""
     return _render(
         "help.html",
@@ -24,19 +24,18 @@ def help_page(directory: Directory, country: Country | None, *, quick_exit: str)
         directories=directory.directories,
         fallback=directory.fallback_emergency,
         checked=directory.verified_on,
-        quick_exit=quick_exit,
     )
 
 
-def about_page(guidance: Guidance, *, quick_exit: str, checked: date) -> str:
+def about_page(guidance: Guidance, *, checked: date) -> str:
     """What this is, what it detects, what it does then, and what has not been measured."""
     sources = sorted(guidance.sources.values(), key=lambda s: (s.publisher, s.title))
-    return _render("about.html", sources=sources, quick_exit=quick_exit, checked=checked)
+    return _render("about.html", sources=sources, checked=checked)
 
 
-def error_page(title: str, *, quick_exit: str) -> str:
+def error_page(title: str) -> str:
     """Any error: kind words, and help."""
-    return _render("error.html", title=title, quick_exit=quick_exit)
+    return _render("error.html", title=title)
 
 
 def _render(name: str, **values: Any) -> str:

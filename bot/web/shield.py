@@ -21,10 +21,9 @@ CLOSED = ("/docs", "/redoc", "/openapi.json", "/mcp", "/auth/jwt", "/project/sha
 class Shield:
     """Pure ASGI. Refuses other origins, on the socket too, and closes what a sensitive study has no use for."""
 
-    def __init__(self, app: ASGIApp, *, origin: str, quick_exit: str) -> None:
+    def __init__(self, app: ASGIApp, *, origin: str) -> None:
         self._app = app
         self._origin = origin
-        self._quick_exit = quick_exit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, refuse, or dress the response."""
@@ -42,7 +41,7 @@ class Shield:
         path = scope["path"]
         foreign = origin and origin != self._origin and scope["method"] not in ("GET", "HEAD")
         if foreign or path.startswith(CLOSED):
-            page = error_page("There is nothing here", quick_exit=self._quick_exit)
+            page = error_page("There is nothing here")
             await HTMLResponse(page, HTTPStatus.NOT_FOUND)(scope, receive, self._dressed(path, send))
             return
         await self._app(scope, receive, self._dressed(path, send))

@@ -1,0 +1,82 @@
+"""A real server on loopback and a real Chromium."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if CHROMIUM:
+        return
+    if os.environ.get("RAISE_TESTS_NEED_BROWSER"):
+        raise pytest.UsageError("Chromium is not installed, and this run must not skip the browser tests")
+    for item in items:
+        if "e2e" in str(item.path) and item.get_closest_marker("browser"):
+            item.add_marker(pytest.mark.skip(reason="Chromium is not installed (Debian: apt-get install chromium)"))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """A running chat."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    port = free_port()
+    log = tmp_path_factory.mktemp("server") / "log"
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("RAISE_", "CHAINLIT_"))}
+    env |= {"RAISE_PORT": str(port)}
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-c", "from bot.cli import main; main()", "serve"], cwd=ROOT, env=env, stdout=out, stderr=out
+        )
+        url = f"http://127.0.0.1:{port}"
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(url + "/healthz", timeout=1).read()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text()
+                time.sleep(0.25)
+        else:
+            raise AssertionError("the server did not start: " + log.read_text())
+        yield Server(url, log)
+        process.terminate()
+        assert process.wait(20) is not None
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
