@@ -44,6 +44,7 @@ test: $(VENV)/dev-made
 
 lint: $(VENV)/dev-made
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
 bench: $(VENV)/dev-made

@@ -64,10 +64,14 @@ def sufficiency(assessment: Assessment, profile: Profile, *, at: datetime) -> fl
 
 
 _PASSIVE_DEATH_WISH = frozenset({"death_wish", "join_the_dead", "waiting_to_die"})
-_LETTING_GO = frozenset({"stopped_medicine", "not_eating", "hopeless", "giving_away", "sudden_calm", "insurance"})
+_LETTING_GO = frozenset(
+    {"stopped_medicine", "not_eating", "hopeless", "giving_away", "sudden_calm", "insurance"}
+)
 
 
-MINORS_IN_THESE = frozenset({"teacher_boundary", "sextortion_and_image_abuse", "family_escape", "partner_violence"})
+MINORS_IN_THESE = frozenset(
+    {"teacher_boundary", "sextortion_and_image_abuse", "family_escape", "partner_violence"}
+)
 """Scenario groups in which a minor is handed to people at once: adults hold the danger, and advice alone leaves a
 child with it (NICE NG76)."""
 
@@ -88,7 +92,9 @@ def must_hand_over(risk: RiskState, assessment: Assessment, profile: Profile, *,
         frightened = profile.tags(Attribute.EMOTION) & {"scared", "trapped", "desperate"} or profile.tags(
             Attribute.MENTAL_STATE
         ) & {"anxious", "panic"}
-        if assessment.group in MINORS_IN_THESE or (assessment.group in FRIGHTENED_MINORS_IN_THESE and frightened):
+        if assessment.group in MINORS_IN_THESE or (
+            assessment.group in FRIGHTENED_MINORS_IN_THESE and frightened
+        ):
             return True
     if risk.level is not RiskLevel.ELEVATED:
         return risk.level is RiskLevel.IMMINENT
@@ -161,4 +167,3 @@ def decide(
         return made(Outcome.ANSWER, None, "asked_to_answer")
     basis = "enough" if level >= thresholds.enough[stakes] else "budget" if asked else "nothing_worth_asking"
     return made(Outcome.ANSWER, None, basis)
-

@@ -92,7 +92,9 @@ def next_attribute(
         serving = [a for c in risk.categories for a in SERVES_SAFETY[c]] or list(PSYCHOLOGICAL)
         for place, attribute in enumerate(dict.fromkeys(serving)):
             weights[attribute] = weights.get(attribute, 0.0) + 0.6 / (1 + place)
-        left = [a for a in left if a in serving or a in PSYCHOLOGICAL or a in (Attribute.HEALTH, Attribute.AGE)]
+        left = [
+            a for a in left if a in serving or a in PSYCHOLOGICAL or a in (Attribute.HEALTH, Attribute.AGE)
+        ]
     well = sum(bool(profile.tags(a)) and profile.tags(a) <= WELL[a] for a in PSYCHOLOGICAL)
     if well and risk.level is RiskLevel.NONE:
         for attribute in PSYCHOLOGICAL:

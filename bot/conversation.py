@@ -120,8 +120,10 @@ class Conversation:
             for attribute, text in profile.items():
                 read = reader.read(text, brain.encode([text])[0], at=at, pending=attribute, profile=Profile())
                 known = read.facts.get(attribute)
-                answers[attribute] = known if known and known.standing is Standing.KNOWN else Answer(
-                    standing=Standing.KNOWN, at=at, text=text[:160]
+                answers[attribute] = (
+                    known
+                    if known and known.standing is Standing.KNOWN
+                    else Answer(standing=Standing.KNOWN, at=at, text=text[:160])
                 )
         return cls(parts, Session(arm=arm, seed=seed, country=country, profile=Profile(answers)))
 
@@ -171,7 +173,9 @@ class Conversation:
         """The raw text, first, at any length. Only the semantic stage may be missing."""
         session = self._session
         flags = set()
-        if session.profile.tags(Attribute.HEALTH) & {"postpartum"} or session.profile.tags(Attribute.MENTAL_STATE) & {"postnatal"}:
+        if session.profile.tags(Attribute.HEALTH) & {"postpartum"} or session.profile.tags(
+            Attribute.MENTAL_STATE
+        ) & {"postnatal"}:
             flags.add("postpartum")
         if session.topic is not None and "chest" in session.topic.query.lower():
             flags.add("medical_maybe")
@@ -203,7 +207,9 @@ class Conversation:
         understood: Understood | None = None
         if not imminent or len(text) <= LONGEST_ANSWERED:
             understood = await parts.model.understand(text, session, at=at, chosen=chosen)
-        step = dialogue.step(session, Said(at=at, text=text, verdict=verdict, understood=understood), parts.rules)
+        step = dialogue.step(
+            session, Said(at=at, text=text, verdict=verdict, understood=understood), parts.rules
+        )
         self._session = step.session
         for move in step.moves:
             yield parts.responder.render(move, step.session)

@@ -314,7 +314,7 @@ class Rules:
 def step(session: Session, event: Event, rules: Rules) -> Step:
     """One event, one step."""
     if isinstance(event, Composed):
-        return _composed(session, event, rules)
+        return _composed(session, event)
     return _said(session, event, rules)
 
 
@@ -355,10 +355,14 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         moves.append(Say(key="country_noted", with_resources=True))
         return _resume(session, event, rules, moves)
 
-    return _interview(before, session, event, understood, rules, moves, noted=noted, corrected=corrected)
+    return _interview(
+        before, session, event, understood, rules, moves=moves, noted=noted, corrected=corrected
+    )
 
 
-def _imminent(before: Session, session: Session, event: Said, understood: Understood, moves: list[Move]) -> Step:
+def _imminent(
+    before: Session, session: Session, event: Said, understood: Understood, moves: list[Move]
+) -> Step:
     """Danger now: nothing but safety, until the rules of `bot.risk.state` say otherwise."""
     topic = session.topic and replace(session.topic, settled=True)
     if topic is None and understood.assessment is not None:
@@ -405,12 +409,17 @@ def _card(state: RiskState, verdict: Verdict) -> str:
     if not categories:
         return "unclear"
     category = categories[0]
-    if category in (Category.SUICIDE, Category.SELF_INJURY) and verdict.subject.value in ("child", "other_adult"):
+    if category in (Category.SUICIDE, Category.SELF_INJURY) and verdict.subject.value in (
+        "child",
+        "other_adult",
+    ):
         return "other_person"
     return category.value
 
 
-def _note(session: Session, understood: Understood) -> tuple[Session, tuple[Attribute, ...], tuple[Attribute, ...]]:
+def _note(
+    session: Session, understood: Understood
+) -> tuple[Session, tuple[Attribute, ...], tuple[Attribute, ...]]:
     """Take what was understood into the profile; what was new, and what was changed by it."""
     profile, noted, corrected = session.profile, [], []
     for attribute, answer in understood.facts.items():
@@ -434,8 +443,8 @@ def _interview(
     event: Said,
     understood: Understood,
     rules: Rules,
-    moves: list[Move],
     *,
+    moves: list[Move],
     noted: tuple[Attribute, ...],
     corrected: tuple[Attribute, ...],
 ) -> Step:
@@ -504,7 +513,12 @@ def _interview(
         moves.append(Say(key="dropped"))
         return _decide(session, event, rules, moves)
 
-    if topic is not None and topic.settled and understood.assessment is not None and not understood.is_new_topic:
+    if (
+        topic is not None
+        and topic.settled
+        and understood.assessment is not None
+        and not understood.is_new_topic
+    ):
         again = replace(topic, settled=False, asked=(), wants_answer=True)
         return _decide(replace(session, topic=again), event, rules, moves, follow_up=event.text)
 
@@ -553,7 +567,9 @@ def _echo_key(session: Session, attribute: Attribute) -> str:
     return "echo_first" if answered <= 1 else "echo"
 
 
-def _new_topic(session: Session, event: Said, assessment: Assessment, rules: Rules, moves: list[Move]) -> Step:
+def _new_topic(
+    session: Session, event: Said, assessment: Assessment, rules: Rules, moves: list[Move]
+) -> Step:
     earlier = session.asked_before + (session.topic.asked if session.topic else ())
     fresh = session.profile
     for attribute in tuple(fresh):
@@ -659,10 +675,11 @@ def _abstain(session: Session, decision: Decision, moves: list[Move]) -> Step:
     if topic is None:
         raise ValueError("nothing to abstain from: no topic is open")
     assessment = topic.assessment
-    is_crisis = decision.reason in (Reason.ELEVATED_RISK, Reason.IMMINENT_RISK)
+    reason = decision.reason or Reason.INSUFFICIENT_CONTEXT
+    is_crisis = reason in (Reason.ELEVATED_RISK, Reason.IMMINENT_RISK)
     move = AbstainMove(
-        reason=decision.reason,
-        key=f"abstain_{decision.reason.value}",
+        reason=reason,
+        key=f"abstain_{reason.value}",
         domain=assessment.domain,
         group=assessment.group,
         sufficiency=decision.sufficiency,
@@ -676,7 +693,7 @@ def _abstain(session: Session, decision: Decision, moves: list[Move]) -> Step:
     return Step(session=settled, moves=(*moves, move))
 
 
-def _composed(session: Session, event: Composed, rules: Rules) -> Step:
+def _composed(session: Session, event: Composed) -> Step:
     topic = session.topic
     if topic is None or session.risk.level is RiskLevel.IMMINENT:
         return Step(session=session, moves=())

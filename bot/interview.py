@@ -37,46 +37,195 @@ _AGE_WORDS = {
         r"\b(?:im|i am) (?:a |still a )?(?:teen|teenager|minor|underage|high ?schooler)\b|\bteen(?:ager)?$|^(?:im )?(?:a )?(?:minor|under 18|under ?age)\b|\bmy (?:gcses?|sixth form)\b|\bin (?:9th|10th|11th|year (?:8|9|10|11)) ?grade?\b|\bim in (?:year (?:7|8|9|10|11|12)|middle school|high school)\b"
     ),
     "young_adult": re.compile(r"\b(?:early twenties|in my (?:early )?(?:twenties|20s))\b"),
-    "adult": re.compile(r"\b(?:(?:mid|late) ?(?:twenties|20s)|thirties|30s|forties|40s|fifties|50s|middle aged)\b"),
-    "older": re.compile(r"\b(?:(?:late )?sixties|60s|seventies|70s|eighties|80s|nineties|90s|pensioner|retired and old|old lady|old man)\b"),
+    "adult": re.compile(
+        r"\b(?:(?:mid|late) ?(?:twenties|20s)|thirties|30s|forties|40s|fifties|50s|middle aged)\b"
+    ),
+    "older": re.compile(
+        r"\b(?:(?:late )?sixties|60s|seventies|70s|eighties|80s|nineties|90s|pensioner|retired and old|old lady|old man)\b"
+    ),
 }
 _NUMBER_WORDS = {
     word: number
     for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-        "eighteen nineteen".split()
+        [
+            "zero",
+            "one",
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+            "thirteen",
+            "fourteen",
+            "fifteen",
+            "sixteen",
+            "seventeen",
+            "eighteen",
+            "nineteen",
+        ]
     )
-} | {"twenty": 20, "thirty": 30, "forty": 40, "fourty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
-_WRITTEN = re.compile(rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b")
+} | {
+    "twenty": 20,
+    "thirty": 30,
+    "forty": 40,
+    "fourty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "seventy": 70,
+    "eighty": 80,
+    "ninety": 90,
+}
+_WRITTEN = re.compile(
+    rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b"
+)
 
 _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
-    (Intent.CANNOT_TALK, re.compile(r"\b(?:cant|cannot|can not|not able to) (?:talk|speak|call)(?: \w+){0,3}(?: right now| now| out ?loud| here|$)|(?:in the room|listening|hear me|next to me)$")),
-    (Intent.NO_PICKUP, re.compile(r"\b(?:didnt|did not|dont|not|isnt|wont|nobody|no one|never) (?:\w+ )?(?:pick(?:ed|ing)? up|answer(?:ed|ing)?)\b|\b(?:line (?:is|was) (?:busy|engaged)|on hold|voice ?mail|number doesnt work|couldnt get through|cant get through|no answer)\b")),
-    (Intent.WONT_CALL, re.compile(r"\b(?:dont want to|wont|not going to|im not|refuse to|hate|cant face) (?:call|calling|phone|phoning|ring|ringing|talk to (?:them|a stranger|strangers|anyone))\b|no (?:calls|hotlines?|helplines?|phone calls?|police)\b")),
-    (Intent.CAN_YOU_CALL, re.compile(r"^(?:please |but |ok |so |then )*(?:can|could|will|would|do|are) (?:you|u)(?: going to)? (?:please |also |actually )?(?:call|phone|ring|alert|contact|notify|track|report|send|tell)\b(?: \w+){0,3}? ?(?:someone|somebody|help|police|the police|ambulance|an ambulance|anyone|my (?:mum|mom|dad|parents|family|doctor|school|boss|husband|wife)|911|999|112|emergency|for me|to me|me\b|where i)")),
-    (Intent.SAFE, re.compile(r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|gave (?:her|him|them|my \w+) (?:the|my|all)|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)")),
-    (Intent.JOKE, re.compile(r"\b(?:(?:just|only|was|am|is|im) (?:a )?(?:jok\w+|kidding|messing|trolling|sarcas\w+|test(?:ing)? you)|jk\b|j k\b|it was a joke|didnt mean (?:it|that)|not serious|was being dramatic|misunderstood me|you misunderstood|lol relax|chill (?:out|lol))")),
-    (Intent.THERAPIST, re.compile(r"\b(?:are you|you) (?:a |an |my |like a |some kind of )?(?:\w+ )?(?:therapist|doctor|psychologist|psychiatrist|counsell?or|nurse|lawyer|professional|qualified|licen[cs]ed|medically|expert|trained)\b|\b(?:can|could|do) you (?:diagnose|prescribe)\b")),
-    (Intent.HUMAN, re.compile(r"\b(?:are you|is this|am i (?:talking|speaking|chatting) (?:to|with)|r you) (?:\w+ ){0,3}(?:human|bot|robot|ai|real|machine|person|computer|chat ?gpt|program|someone)\b|\b(?:real person|actual person|a real human)\b(?: \w+){0,3}$|do you have feelings|can you feel")),
-    (Intent.ABOUT, re.compile(r"\b(?:what (?:do|will) you do with (?:this|it|that|these|my (?:data|answers?|messages?|words|information|info)|what i|all this|the (?:data|answers?|information))|what happens (?:to|with) (?:this chat|my (?:data|answers?|messages?|words|info\w*)|what i (?:say|write|type|tell))|(?:is|does) (?:anyone|anybody|someone|somebody) (?:else )?(?:reading|watching|listening|see|read|seeing|monitor\w*)|who (?:can |else )?(?:reads?|sees?|has access to) (?:this|these|my (?:messages|answers)|what i)|do you (?:store|save|keep|record|share|sell|remember) (?:this|these|any|my|what|everything|it|anything|our)|is (?:this|it|the chat|our chat|this chat) (?:private|confidential|anonymous|recorded|being recorded|safe to (?:say|tell|talk|write|type|share))|where does (?:this|my data|what i)|how do you work|how does this work|what (?:is|are) (?:this|you)(?: for)?$|what can you do|who made you|^(?:privacy|my data)|privacy policy)\b")),
-    (Intent.MY_PROFILE, re.compile(r"\bwhat (?:do|have) you (?:know|written|noted|got|understood|remember\w*|have)(?: \w+){0,3} (?:about me|down|so far|on me)|\bshow (?:me )?(?:my profile|what you(?:ve| have)? (?:know|understood|noted))|what i(?:ve| have)? told you")),
-    (Intent.HELP, re.compile(r"^/?help(?: me)?(?: please| now| pls)?$|\b(?:i need (?:help|a person|someone|to talk to (?:someone|a person|a human))(?: right)? now|get me (?:a person|help|someone)|crisis (?:line|number)|help ?line|hotline|emergency number|who can i call|number (?:to call|i can call)|talk to a (?:real )?(?:human|person))\b")),
-    (Intent.DISPUTE, re.compile(r"\b(?:thats|that is|thats|its) (?:not (?:what i (?:said|meant)|right|true|correct|it)|wrong|incorrect)|\byou (?:got|have|understood|heard|read) (?:that|it|me) wrong|\bi (?:didnt|never) (?:say|said) that\b|^(?:no,? )?wrong$|not what i meant")),
-    (Intent.WHY, re.compile(r"^(?:but |and |um |wait |ok )?(?:why|what for|how come|for what|y)\b(?: (?:do|does|are|would|is|did|should|should i|does it|do you|you|need|that|this|it|the|matter|ask|asking|know|want|tell|relevant|important|on earth|tho|though|though)){0,9}\??$|\bwhy (?:do|are|would|did) you (?:ask|asking|need|want|care)|what(?:s| has| does) (?:that|this|it|my \w+) (?:got )?(?:to do with|have to do|matter)|(?:is|how is) (?:that|this|it) relevant|why does (?:that|this|it|my \w+) matter|whats it to you")),
-    (Intent.JUST_ANSWER, re.compile(r"\b(?:just|please|can you|cant you|could you|would you)(?: \w+){0,3} (?:answer|tell me|give me (?:the|an) (?:answer|advice))\b(?! (?:about|how|what|if|why))|\b(?:stop|enough|no more|too many|quit|skip|cut)(?: \w+){0,3} questions?|^(?:answer|just answer)(?: me| it| now| the question| please)*$|get to the point|just (?:say|tell) it|stop asking")),
-    (Intent.DECLINE, re.compile(r"\b(?:rather not|prefer not|dont (?:want|wish|feel like|like|care)(?: to)? (?:to )?(?:say|answer|tell|share|talk about (?:it|that|this)|discuss|go into|saying|answering|sharing)|not comfortable|none of your|no comment|not (?:saying|telling|answering|going to (?:say|answer|tell|share))|wont (?:say|answer|tell|share)|id like to skip|too personal|thats private|thats personal|keep (?:that|it) (?:private|to myself)|not your business|no thanks|no thank you|cant (?:share|say) that)\b|^(?:skip|pass|next|nope next|private|decline|skip (?:it|this|that|this one)|next (?:question|one|please)|no answer|mind your (?:own )?business|n/a|na)\b[.! ]*(?:please)?$")),
-    (Intent.DONT_KNOW, re.compile(r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont|do not|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$")),
-    (Intent.THANKS, re.compile(r"^(?:ok(?:ay)?,? |great,? |oh,? |alright,? |wow,? |perfect,? )*(?:thanks?|thank you|ty|thx|tysm|cheers|much appreciated|appreciate (?:it|that|you|this)|that (?:helps|helped|was helpful)|very helpful|that makes sense)\b(?! (?:card|note|you card|you note|giving))(?:[^?]{0,60})$")),
-    (Intent.GOODBYE, re.compile(r"^(?:ok(?:ay)?,? |thanks?,? |alright,? |well,? )*(?:bye|goodbye|good ?night|see (?:you|ya)|cya|gtg|got to go|talk later|ttyl|thats all|im done here|have a good (?:one|day|night)|take care)\b(?: \w+){0,4}[.! ]*$")),
-    (Intent.RUDE, re.compile(r"^(?:oh |just |you |ur |u )*(?:fuck (?:off|you|this|u)|f off|piss off|shut up|go away|screw you|get lost|(?:you |ur )?(?:are )?(?:useless|stupid|an idiot|dumb|a joke)|stupid bot|useless bot|bullshit|this is (?:stupid|useless|bullshit))[.! ]*$")),
-    (Intent.GREETING, re.compile(r"^(?:hi+|hello+|hey+|hiya|good (?:morning|evening|afternoon|day)|yo|hola|greetings|howdy|sup|hallo|salut|bonjour|ciao|namaste|g ?day|morning|evening)\b(?: (?:there|again|all|everyone|bot|chat|raise|you|friend|mate|folks|to you)){0,3}[.! ?]*$")),
-    (Intent.SMALL_TALK, re.compile(r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?|ok|okay|cool|nice|lol|haha|k|yes|yeah|yep|sure|no|nope|hmm+|right|fine)[.! ?]*$")),
+    (
+        Intent.CANNOT_TALK,
+        re.compile(
+            r"\b(?:cant|cannot|can not|not able to) (?:talk|speak|call)(?: \w+){0,3}(?: right now| now| out ?loud| here|$)|(?:in the room|listening|hear me|next to me)$"
+        ),
+    ),
+    (
+        Intent.NO_PICKUP,
+        re.compile(
+            r"\b(?:didnt|did not|dont|not|isnt|wont|nobody|no one|never) (?:\w+ )?(?:pick(?:ed|ing)? up|answer(?:ed|ing)?)\b|\b(?:line (?:is|was) (?:busy|engaged)|on hold|voice ?mail|number doesnt work|couldnt get through|cant get through|no answer)\b"
+        ),
+    ),
+    (
+        Intent.WONT_CALL,
+        re.compile(
+            r"\b(?:dont want to|wont|not going to|im not|refuse to|hate|cant face) (?:call|calling|phone|phoning|ring|ringing|talk to (?:them|a stranger|strangers|anyone))\b|no (?:calls|hotlines?|helplines?|phone calls?|police)\b"
+        ),
+    ),
+    (
+        Intent.CAN_YOU_CALL,
+        re.compile(
+            r"^(?:please |but |ok |so |then )*(?:can|could|will|would|do|are) (?:you|u)(?: going to)? (?:please |also |actually )?(?:call|phone|ring|alert|contact|notify|track|report|send|tell)\b(?: \w+){0,3}? ?(?:someone|somebody|help|police|the police|ambulance|an ambulance|anyone|my (?:mum|mom|dad|parents|family|doctor|school|boss|husband|wife)|911|999|112|emergency|for me|to me|me\b|where i)"
+        ),
+    ),
+    (
+        Intent.SAFE,
+        re.compile(
+            r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|gave (?:her|him|them|my \w+) (?:the|my|all)|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)"
+        ),
+    ),
+    (
+        Intent.JOKE,
+        re.compile(
+            r"\b(?:(?:just|only|was|am|is|im) (?:a )?(?:jok\w+|kidding|messing|trolling|sarcas\w+|test(?:ing)? you)|jk\b|j k\b|it was a joke|didnt mean (?:it|that)|not serious|was being dramatic|misunderstood me|you misunderstood|lol relax|chill (?:out|lol))"
+        ),
+    ),
+    (
+        Intent.THERAPIST,
+        re.compile(
+            r"\b(?:are you|you) (?:a |an |my |like a |some kind of )?(?:\w+ )?(?:therapist|doctor|psychologist|psychiatrist|counsell?or|nurse|lawyer|professional|qualified|licen[cs]ed|medically|expert|trained)\b|\b(?:can|could|do) you (?:diagnose|prescribe)\b"
+        ),
+    ),
+    (
+        Intent.HUMAN,
+        re.compile(
+            r"\b(?:are you|is this|am i (?:talking|speaking|chatting) (?:to|with)|r you) (?:\w+ ){0,3}(?:human|bot|robot|ai|real|machine|person|computer|chat ?gpt|program|someone)\b|\b(?:real person|actual person|a real human)\b(?: \w+){0,3}$|do you have feelings|can you feel"
+        ),
+    ),
+    (
+        Intent.ABOUT,
+        re.compile(
+            r"\b(?:what (?:do|will) you do with (?:this|it|that|these|my (?:data|answers?|messages?|words|information|info)|what i|all this|the (?:data|answers?|information))|what happens (?:to|with) (?:this chat|my (?:data|answers?|messages?|words|info\w*)|what i (?:say|write|type|tell))|(?:is|does) (?:anyone|anybody|someone|somebody) (?:else )?(?:reading|watching|listening|see|read|seeing|monitor\w*)|who (?:can |else )?(?:reads?|sees?|has access to) (?:this|these|my (?:messages|answers)|what i)|do you (?:store|save|keep|record|share|sell|remember) (?:this|these|any|my|what|everything|it|anything|our)|is (?:this|it|the chat|our chat|this chat) (?:private|confidential|anonymous|recorded|being recorded|safe to (?:say|tell|talk|write|type|share))|where does (?:this|my data|what i)|how do you work|how does this work|what (?:is|are) (?:this|you)(?: for)?$|what can you do|who made you|^(?:privacy|my data)|privacy policy)\b"
+        ),
+    ),
+    (
+        Intent.MY_PROFILE,
+        re.compile(
+            r"\bwhat (?:do|have) you (?:know|written|noted|got|understood|remember\w*|have)(?: \w+){0,3} (?:about me|down|so far|on me)|\bshow (?:me )?(?:my profile|what you(?:ve| have)? (?:know|understood|noted))|what i(?:ve| have)? told you"
+        ),
+    ),
+    (
+        Intent.HELP,
+        re.compile(
+            r"^/?help(?: me)?(?: please| now| pls)?$|\b(?:i need (?:help|a person|someone|to talk to (?:someone|a person|a human))(?: right)? now|get me (?:a person|help|someone)|crisis (?:line|number)|help ?line|hotline|emergency number|who can i call|number (?:to call|i can call)|talk to a (?:real )?(?:human|person))\b"
+        ),
+    ),
+    (
+        Intent.DISPUTE,
+        re.compile(
+            r"\b(?:thats|that is|thats|its) (?:not (?:what i (?:said|meant)|right|true|correct|it)|wrong|incorrect)|\byou (?:got|have|understood|heard|read) (?:that|it|me) wrong|\bi (?:didnt|never) (?:say|said) that\b|^(?:no,? )?wrong$|not what i meant"
+        ),
+    ),
+    (
+        Intent.WHY,
+        re.compile(
+            r"^(?:but |and |um |wait |ok )?(?:why|what for|how come|for what|y)\b(?: (?:do|does|are|would|is|did|should|should i|does it|do you|you|need|that|this|it|the|matter|ask|asking|know|want|tell|relevant|important|on earth|tho|though|though)){0,9}\??$|\bwhy (?:do|are|would|did) you (?:ask|asking|need|want|care)|what(?:s| has| does) (?:that|this|it|my \w+) (?:got )?(?:to do with|have to do|matter)|(?:is|how is) (?:that|this|it) relevant|why does (?:that|this|it|my \w+) matter|whats it to you"
+        ),
+    ),
+    (
+        Intent.JUST_ANSWER,
+        re.compile(
+            r"\b(?:just|please|can you|cant you|could you|would you)(?: \w+){0,3} (?:answer|tell me|give me (?:the|an) (?:answer|advice))\b(?! (?:about|how|what|if|why))|\b(?:stop|enough|no more|too many|quit|skip|cut)(?: \w+){0,3} questions?|^(?:answer|just answer)(?: me| it| now| the question| please)*$|get to the point|just (?:say|tell) it|stop asking"
+        ),
+    ),
+    (
+        Intent.DECLINE,
+        re.compile(
+            r"\b(?:rather not|prefer not|dont (?:want|wish|feel like|like|care)(?: to)? (?:to )?(?:say|answer|tell|share|talk about (?:it|that|this)|discuss|go into|saying|answering|sharing)|not comfortable|none of your|no comment|not (?:saying|telling|answering|going to (?:say|answer|tell|share))|wont (?:say|answer|tell|share)|id like to skip|too personal|thats private|thats personal|keep (?:that|it) (?:private|to myself)|not your business|no thanks|no thank you|cant (?:share|say) that)\b|^(?:skip|pass|next|nope next|private|decline|skip (?:it|this|that|this one)|next (?:question|one|please)|no answer|mind your (?:own )?business|n/a|na)\b[.! ]*(?:please)?$"
+        ),
+    ),
+    (
+        Intent.DONT_KNOW,
+        re.compile(
+            r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont|do not|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$"
+        ),
+    ),
+    (
+        Intent.THANKS,
+        re.compile(
+            r"^(?:ok(?:ay)?,? |great,? |oh,? |alright,? |wow,? |perfect,? )*(?:thanks?|thank you|ty|thx|tysm|cheers|much appreciated|appreciate (?:it|that|you|this)|that (?:helps|helped|was helpful)|very helpful|that makes sense)\b(?! (?:card|note|you card|you note|giving))(?:[^?]{0,60})$"
+        ),
+    ),
+    (
+        Intent.GOODBYE,
+        re.compile(
+            r"^(?:ok(?:ay)?,? |thanks?,? |alright,? |well,? )*(?:bye|goodbye|good ?night|see (?:you|ya)|cya|gtg|got to go|talk later|ttyl|thats all|im done here|have a good (?:one|day|night)|take care)\b(?: \w+){0,4}[.! ]*$"
+        ),
+    ),
+    (
+        Intent.RUDE,
+        re.compile(
+            r"^(?:oh |just |you |ur |u )*(?:fuck (?:off|you|this|u)|f off|piss off|shut up|go away|screw you|get lost|(?:you |ur )?(?:are )?(?:useless|stupid|an idiot|dumb|a joke)|stupid bot|useless bot|bullshit|this is (?:stupid|useless|bullshit))[.! ]*$"
+        ),
+    ),
+    (
+        Intent.GREETING,
+        re.compile(
+            r"^(?:hi+|hello+|hey+|hiya|good (?:morning|evening|afternoon|day)|yo|hola|greetings|howdy|sup|hallo|salut|bonjour|ciao|namaste|g ?day|morning|evening)\b(?: (?:there|again|all|everyone|bot|chat|raise|you|friend|mate|folks|to you)){0,3}[.! ?]*$"
+        ),
+    ),
+    (
+        Intent.SMALL_TALK,
+        re.compile(
+            r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?|ok|okay|cool|nice|lol|haha|k|yes|yeah|yep|sure|no|nope|hmm+|right|fine)[.! ?]*$"
+        ),
+    ),
 )
-_CORRECTION = re.compile(r"\b(?:actually|correction|i meant|i mean\b|sorry,? (?:i|its|im|not)|wait,? (?:no|i|im|actually|thats)|let me correct|that should be|no,? (?:im|i am|its|i)|not \d+|i misspoke|typo|i said|rather,? )\b")
+_CORRECTION = re.compile(
+    r"\b(?:actually|correction|i meant|i mean\b|sorry,? (?:i|its|im|not)|wait,? (?:no|i|im|actually|thats)|let me correct|that should be|no,? (?:im|i am|its|i)|not \d+|i misspoke|typo|i said|rather,? )\b"
+)
 _NOT_BUT = re.compile(r"\bnot (?:\w+ ){0,3}?(\w+)(?=[,.]|$| but)")
-_QUESTION_MARKS = re.compile(r"\?|^(?:how|what|when|where|who|which|should|can|could|is it|do i|does|will|would|am i|are there|whats)\b|\b(?:any (?:advice|tips|ideas|thoughts)|what (?:do|should|can) i|how (?:do|can|should) i|should i|is it ok|do i)\b")
-_NEW_TOPIC = re.compile(r"\b(?:different (?:thing|question|topic)|another (?:thing|question|topic)|something else|new question|on another note|unrelated|separate(?:ly)?|change of subject|also,? (?:i|my|should|how|what)|by the way|btw|forget (?:that|it|all that)|never ?mind (?:that|my)|other thing|anyway)\b")
-_FOLLOW_UP = re.compile(r"^(?:and |but |so |ok |okay |what if|and if|how (?:do|would|should) i (?:start|do that|say|tell|begin)|can you (?:explain|say more|expand)|what (?:about|else)|which (?:one|first)|is there anything|tell me more|more (?:about|on)|why (?:not|that)|what does that|the (?:first|second|third|last))\b|\b(?:point|step|you said|you mentioned|that advice|your advice)\b")
+_QUESTION_MARKS = re.compile(
+    r"\?|^(?:how|what|when|where|who|which|should|can|could|is it|do i|does|will|would|am i|are there|whats)\b|\b(?:any (?:advice|tips|ideas|thoughts)|what (?:do|should|can) i|how (?:do|can|should) i|should i|is it ok|do i)\b"
+)
+_NEW_TOPIC = re.compile(
+    r"\b(?:different (?:thing|question|topic)|another (?:thing|question|topic)|something else|new question|on another note|unrelated|separate(?:ly)?|change of subject|also,? (?:i|my|should|how|what)|by the way|btw|forget (?:that|it|all that)|never ?mind (?:that|my)|other thing|anyway)\b"
+)
+_FOLLOW_UP = re.compile(
+    r"^(?:and |but |so |ok |okay |what if|and if|how (?:do|would|should) i (?:start|do that|say|tell|begin)|can you (?:explain|say more|expand)|what (?:about|else)|which (?:one|first)|is there anything|tell me more|more (?:about|on)|why (?:not|that)|what does that|the (?:first|second|third|last))\b|\b(?:point|step|you said|you mentioned|that advice|your advice)\b"
+)
 
 
 def plain(text: str) -> str:
@@ -142,13 +291,15 @@ class Reader:
         if question is not None and pending is not None:
             picked = self._choice(said, question)
             if picked is not None:
-                return Read(Intent.ANSWER, {pending: picked_answer(picked, text, at)}, _years(said, pending), 1.0)
+                return Read(
+                    Intent.ANSWER, {pending: picked_answer(picked, text, at)}, _years(said, pending), 1.0
+                )
         if chosen and pending is not None:
             standing = _tapped_standing(said)
             if standing is not None:
                 return Read(Intent.DECLINE, {pending: Answer(standing=standing, at=at)}, None, 1.0)
         intent, confidence = self._intent(said, vector, pending)
-        facts = self._volunteered(said, at, profile)
+        facts = self._volunteered(said, at)
         age = _volunteered_age(said)
         is_correction = bool(_CORRECTION.search(said)) and any(profile.get(a) for a in facts)
         if pending is None:
@@ -166,18 +317,36 @@ class Reader:
             return Read(intent, facts, age, confidence)
         if is_correction and pending not in facts and any(a is not pending for a in facts):
             return Read(Intent.CORRECTION, facts, age, confidence)
-        if intent not in (Intent.ANSWER, Intent.OTHER, Intent.CORRECTION, Intent.QUESTION, Intent.SMALL_TALK, Intent.NONSENSE):
+        if intent not in (
+            Intent.ANSWER,
+            Intent.OTHER,
+            Intent.CORRECTION,
+            Intent.QUESTION,
+            Intent.SMALL_TALK,
+            Intent.NONSENSE,
+        ):
             return Read(intent, facts, age, confidence)
         answer, strength = self._answer(text, said, vector, pending, at)
         asks = bool(_QUESTION_MARKS.search(said))
-        if asks and strength < 0.9 and (len(said.split()) > 3 or "?" in said):
+        mash = intent is Intent.NONSENSE and confidence >= 1.0
+        if asks and not mash and strength < 0.9 and (len(said.split()) > 3 or "?" in said):
             return Read(Intent.QUESTION, facts, age, confidence)
         if answer is None or (intent is Intent.NONSENSE and strength < SURE):
-            return Read(Intent.NONSENSE if intent is not Intent.SMALL_TALK else Intent.SMALL_TALK, facts, age, confidence)
+            return Read(
+                Intent.NONSENSE if intent is not Intent.SMALL_TALK else Intent.SMALL_TALK,
+                facts,
+                age,
+                confidence,
+            )
         for attribute, also in self._fragments(said, pending, at, profile).items():
             facts = {attribute: also, **facts}
         years = _years(said, pending) if pending is Attribute.AGE else age
-        return Read(Intent.CORRECTION if is_correction else Intent.ANSWER, {**facts, pending: answer}, years, confidence)
+        return Read(
+            Intent.CORRECTION if is_correction else Intent.ANSWER,
+            {**facts, pending: answer},
+            years,
+            confidence,
+        )
 
     def _intent(self, said: str, vector: Vectors, pending: Attribute | None) -> tuple[Intent, float]:
         bare = said.strip(" .!")
@@ -216,16 +385,22 @@ class Reader:
             if tags:
                 return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)), 1.0
         heard = _without_denied(said)
-        tags = {tag for tag, pattern in self._lexicon.answers.get(pending, {}).items() if pattern.search(heard)}
+        tags = {
+            tag for tag, pattern in self._lexicon.answers.get(pending, {}).items() if pattern.search(heard)
+        }
         plainly = bool(tags)
         probabilities = self._tags[pending].probabilities(vector)
+        words = self._lexicon.answers.get(pending, {})
         for label, p in zip(self._tags[pending].labels, probabilities, strict=True):
-            if p >= (0.5 if not plainly else 0.7):
+            denied = label in words and words[label].search(said) and not words[label].search(heard)
+            if p >= (0.5 if not plainly else 0.7) and not denied:
                 tags.add(label)
         strongest = float(probabilities.max()) if len(probabilities) else 0.0
         tags = _settle(pending, tags, said)
         if tags:
-            return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)), 1.0 if plainly else strongest
+            return Answer(
+                standing=Standing.KNOWN, at=at, text=note, tags=frozenset(tags)
+            ), 1.0 if plainly else strongest
         if pending is not Attribute.AGE and self._readable(said):
             return Answer(standing=Standing.KNOWN, at=at, text=note, tags=frozenset()), 0.4
         return None, 0.0
@@ -239,7 +414,7 @@ class Reader:
             return False
         return self._encoder.pieces(" ".join(words[:40])) / min(len(words), 40) <= MOST_PIECES
 
-    def _volunteered(self, said: str, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
+    def _volunteered(self, said: str, at: datetime) -> dict[Attribute, Answer]:
         facts: dict[Attribute, Answer] = {}
         said = _spelt_out(said)
         heard = _without_denied(said)
@@ -253,7 +428,11 @@ class Reader:
             if tags:
                 words = max((found[t] for t in tags if t in found), key=len, default="")
                 facts[attribute] = Answer(
-                    standing=Standing.KNOWN, at=at, text=words[:_LONGEST_NOTE], tags=frozenset(tags), volunteered=True
+                    standing=Standing.KNOWN,
+                    at=at,
+                    text=words[:_LONGEST_NOTE],
+                    tags=frozenset(tags),
+                    volunteered=True,
                 )
         years = _volunteered_age(said)
         tags = {age_band(years)} if years is not None else _age_words(said)
@@ -264,7 +443,9 @@ class Reader:
             )
         return facts
 
-    def _fragments(self, said: str, pending: Attribute, at: datetime, profile: Profile) -> dict[Attribute, Answer]:
+    def _fragments(
+        self, said: str, pending: Attribute, at: datetime, profile: Profile
+    ) -> dict[Attribute, Answer]:
         """Several facts at once: "34, nurse, divorced" answers more than was asked."""
         facts: dict[Attribute, Answer] = {}
         clauses = [c.strip() for c in re.split(r"[,;.]|\band\b", said) if c.strip()]
@@ -276,11 +457,18 @@ class Reader:
             heard = _without_denied(clause)
             if any(p.search(heard) for p in self._lexicon.answers.get(pending, {}).values()):
                 continue
-            for attribute in (Attribute.MARITAL_STATUS, Attribute.PROFESSION, Attribute.ECONOMIC_STATUS, Attribute.HEALTH):
+            for attribute in (
+                Attribute.MARITAL_STATUS,
+                Attribute.PROFESSION,
+                Attribute.ECONOMIC_STATUS,
+                Attribute.HEALTH,
+            ):
                 if attribute is pending or profile.get(attribute) is not None:
                     continue
                 tags = {t for t, p in self._lexicon.answers[attribute].items() if p.search(heard)}
-                tags -= {"good", "stable", "employed", "man", "woman"} | _NOT_VOLUNTEERED.get(attribute, frozenset())
+                tags -= {"good", "stable", "employed", "man", "woman"} | _NOT_VOLUNTEERED.get(
+                    attribute, frozenset()
+                )
                 if tags:
                     before = facts.get(attribute)
                     facts[attribute] = Answer(
@@ -290,10 +478,16 @@ class Reader:
                         tags=frozenset(tags) | (before.tags if before else frozenset()),
                         volunteered=True,
                     )
-            if pending is not Attribute.AGE and re.fullmatch(r"(?:im )?\d{2}(?: ?(?:yo|years old|m|f))?", clause):
+            if pending is not Attribute.AGE and re.fullmatch(
+                r"(?:im )?\d{2}(?: ?(?:yo|years old|m|f))?", clause
+            ):
                 years = int(re.sub(r"\D", "", clause))
                 facts[Attribute.AGE] = Answer(
-                    standing=Standing.KNOWN, at=at, text=str(years), tags=frozenset({age_band(years)}), volunteered=True
+                    standing=Standing.KNOWN,
+                    at=at,
+                    text=str(years),
+                    tags=frozenset({age_band(years)}),
+                    volunteered=True,
                 )
         return facts
 
@@ -356,6 +550,7 @@ def _volunteered_age(said: str) -> int | None:
 
 def _digits(said: str) -> str:
     """Numbers in words as digits: "forty-two" is 42."""
+
     def number(match: re.Match[str]) -> str:
         return str(_NUMBER_WORDS[match[1]] + (_NUMBER_WORDS[match[2]] if match[2] else 0))
 
@@ -368,25 +563,50 @@ def _age_words(said: str) -> set[str]:
 
 def _without_denied(said: str) -> str:
     """The message without what it denies: "not 43", "no diabetes", "isn't married"."""
-    said = re.sub(r"\bnot (?:only|just|sure|much|great|good|well|safe|sleep\w*|eat\w*|enough|working|married|licen[cs]ed|allowed|slept|eaten|comfortable|recognised)\b", lambda m: m[0].replace("not ", "not_"), said)
-    said = re.sub(r"\b(?:not|isnt|im not|am not|arent|wasnt|never been|no longer|without any|without)\b(?: (?:an?|the|really|diagnosed|with|been|my|any|in|to))* (?:\w+)", " ", said)
-    said = re.sub(r"\bno (?!savings|job|one|work|idea|help|treatment|therapy|wish|point|way|sleep|money|income|account|partner|formal|qualifications|and\b|but\b|never|history|problems?|issues?|conditions?|worries|health|self|attempts?|hope|thoughts?|complaints?)(?:\w+)", " ", said)
+    said = re.sub(
+        r"\bnot (?:only|just|sure|much|great|good|well|safe|sleep\w*|eat\w*|enough|working|married|licen[cs]ed|allowed|slept|eaten|comfortable|recognised)\b",
+        lambda m: m[0].replace("not ", "not_"),
+        said,
+    )
+    said = re.sub(
+        r"\b(?:not|isnt|im not|am not|arent|wasnt|never been|no longer|without any|without)\b(?: (?:an?|the|really|diagnosed|with|been|my|any|in|to))* (?:\w+)",
+        " ",
+        said,
+    )
+    said = re.sub(
+        r"\bno (?!savings|job|one|work|idea|help|treatment|therapy|wish|point|way|sleep|money|income|account|partner|formal|qualifications|and\b|but\b|never|history|problems?|issues?|conditions?|worries|health|self|attempts?|hope|thoughts?|complaints?)(?:\w+)",
+        " ",
+        said,
+    )
     return said.replace("not_", "not ")
 
 
 _OPENS_WITH_I = re.compile(r"^(?:hi|hello|hey|so|well|ok|basically|also)?,? ?(?:im|i am|as an?)\b")
-_OWN_SUBJECT = re.compile(r"^(?:\w+ )?(?:i|im|ive|my|he|she|they|we|you|it|the|this|that|there|what|how|should|do|does|can|is|are|will|would|who|when|where|why|but|because|so|if)\b")
+_OWN_SUBJECT = re.compile(
+    r"^(?:\w+ )?(?:i|im|ive|my|he|she|they|we|you|it|the|this|that|there|what|how|should|do|does|can|is|are|will|would|who|when|where|why|but|because|so|if)\b"
+)
 
 
 def _spelt_out(said: str) -> str:
-    """"i'm a divorced woman, a bus driver with asthma" says three facts with one "i'm": give each its own."""
+    """Give each of several facts behind one "i'm" its own: "i'm a divorced woman, a bus driver with asthma"."""
     sentences = []
     for sentence in re.split(r"(?<=[.!?])\s+", said):
         if not _OPENS_WITH_I.match(sentence):
             sentences.append(sentence)
             continue
-        first, *rest = re.split(r",| and (?=\d|an? |pregnant|disabled|single|divorced|retired|unemployed|broke|in debt|on )| with ", sentence)
-        clauses = [first, *(c if _OWN_SUBJECT.match(c.strip().removeprefix("and ")) else "im " + c.strip().removeprefix("and ") for c in rest)]
+        first, *rest = re.split(
+            r",| and (?=\d|an? |pregnant|disabled|single|divorced|retired|unemployed|broke|in debt|on )| with ",
+            sentence,
+        )
+        clauses = [
+            first,
+            *(
+                c
+                if _OWN_SUBJECT.match(c.strip().removeprefix("and "))
+                else "im " + c.strip().removeprefix("and ")
+                for c in rest
+            ),
+        ]
         sentences.append(" , ".join(clauses))
     return " ".join(sentences)
 
@@ -399,7 +619,9 @@ def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
         tags.discard("well")
     elif attribute is Attribute.SELF_HARM_HISTORY:
         denied = tags and re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
-        if denied and not re.search(r"\bbut\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted", said):
+        if denied and not re.search(
+            r"\bbut\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted", said
+        ):
             return {"none"}
         if len(tags) > 1:
             tags.discard("none")
@@ -407,7 +629,12 @@ def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
             tags.discard("plan")
     elif attribute is Attribute.EMOTION and len(tags) > 1:
         tags.discard("calm")
-    elif attribute is Attribute.ECONOMIC_STATUS and tags & {"no_savings", "debt", "low_income", "hidden_debt"}:
+    elif attribute is Attribute.ECONOMIC_STATUS and tags & {
+        "no_savings",
+        "debt",
+        "low_income",
+        "hidden_debt",
+    }:
         tags -= {"stable", "comfortable"}
     elif attribute is Attribute.MARITAL_STATUS:
         if tags & {"separated", "divorced", "widowed"}:

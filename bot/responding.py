@@ -131,7 +131,9 @@ class Responder:
             text = self._fill(self._crisis[key], session, resources)
         else:
             text = self._say[key].format(
-                noted=noted, why=question.why if question else "", declined=question.declined if question else ""
+                noted=noted,
+                why=question.why if question else "",
+                declined=question.declined if question else "",
             )
             if key == "declined" and not text.lower().startswith(_ALREADY_KIND):
                 text = self._say["declined_lead"] + " " + text
@@ -144,7 +146,12 @@ class Responder:
         extra: dict[str, Any] = {}
         if session.risk.level is not RiskLevel.NONE and move.with_resources:
             extra["reason"] = Reason.ELEVATED_RISK.value
-        return Words(move="say", text=text, resources=self._as_json(resources, session) if resources else (), fields=extra)
+        return Words(
+            move="say",
+            text=text,
+            resources=self._as_json(resources, session) if resources else (),
+            fields=extra,
+        )
 
     def _noted(self, attribute: Attribute, session: Session) -> str:
         answer = session.profile.get(attribute)
@@ -156,7 +163,7 @@ class Responder:
         if answer.standing is Standing.UNKNOWN:
             return f"{label}: not sure"
         said = re.sub(r"\s+", " ", answer.text).strip(" .")
-        if attribute in (Attribute.SELF_HARM_HISTORY,):
+        if attribute == Attribute.SELF_HARM_HISTORY:
             return label
         return f"{label}: “{said}”" if said else label
 
@@ -202,7 +209,9 @@ class Responder:
             humans = self._humans(move, session)
             if humans:
                 text += "\n\n" + "\n".join(f"- **{h['name']}**: {h['how']}" for h in humans[:1])
-            return Words(move="abstain", text=text, resources=(*self._as_json(lines, session), *humans), fields=fields)
+            return Words(
+                move="abstain", text=text, resources=(*self._as_json(lines, session), *humans), fields=fields
+            )
         humans = self._humans(move, session)
         text = self._say[move.key] + "\n\n" + "\n".join(f"- **{h['name']}**: {h['how']}" for h in humans)
         resources: tuple[dict[str, Any], ...] = humans
@@ -280,7 +289,9 @@ class Responder:
         country = self._directory.countries.get(session.country or "")
         first: list[dict[str, Any]] = []
         if country and country.emergency:
-            first.append({"name": f"Emergency ({country.name})", "phone": country.emergency, "country": country.iso})
+            first.append(
+                {"name": f"Emergency ({country.name})", "phone": country.emergency, "country": country.iso}
+            )
         return (*first, *({"kind": "crisis_line", **line.to_json()} for line in lines))
 
     def _humans(self, move: AbstainMove, session: Session) -> tuple[dict[str, Any], ...]:
@@ -294,7 +305,11 @@ class Responder:
         elif Category.PSYCHOSIS in seen:
             keys = ("mental_health_team", "gp")
         return tuple(
-            {"kind": "human_help", "name": self._guidance.humans[k].label, "how": self._guidance.humans[k].how}
+            {
+                "kind": "human_help",
+                "name": self._guidance.humans[k].label,
+                "how": self._guidance.humans[k].how,
+            }
             for k in dict.fromkeys((*keys, "trusted_person"))
         )[:3]
 

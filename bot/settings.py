@@ -31,12 +31,20 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default=Path(".data"), description="where everything we write lives")
     host: str = Field(default="127.0.0.1", description="address the chat listens on")
     port: int = Field(default=8800, ge=1, le=65535, description="port the chat listens on")
-    public_origin: str = Field(default="", description="the one origin of the chat, such as https://chat.example.org")
-    auth_secret: SecretStr | None = Field(default=None, description="signs session cookies; made at start when absent")
-    country: str = Field(default="", max_length=2, description="ISO code of the study's country; empty asks the person")
+    public_origin: str = Field(
+        default="", description="the one origin of the chat, such as https://chat.example.org"
+    )
+    auth_secret: SecretStr | None = Field(
+        default=None, description="signs session cookies; made at start when absent"
+    )
+    country: str = Field(
+        default="", max_length=2, description="ISO code of the study's country; empty asks the person"
+    )
     minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
     seed: int = Field(default=0, description="chooses phrasings")
-    quick_exit_url: str = Field(default="", description="where \"Leave this page\" goes; empty: a blank page of ours")
+    quick_exit_url: str = Field(
+        default="", description='where "Leave this page" goes; empty: a blank page of ours'
+    )
 
     @field_validator("country")
     @classmethod
@@ -46,7 +54,11 @@ class Settings(BaseSettings):
     @property
     def origin(self) -> str:
         """The one origin the chat answers to."""
-        return self.public_origin or f"http://{'127.0.0.1' if self.host in ('0.0.0.0', '::') else self.host}:{self.port}"  # noqa: S104 (compared, not bound)
+        everywhere = ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
+        return (
+            self.public_origin
+            or f"http://{'127.0.0.1' if self.host in everywhere else self.host}:{self.port}"
+        )
 
 
 def read_settings() -> Settings:
@@ -58,7 +70,11 @@ def read_settings() -> Settings:
     known = {f"RAISE_{name.upper()}" for name in Settings.model_fields}
     in_file = []
     if Path(".env").is_file():
-        in_file = [line.split("=", 1)[0].strip().removeprefix("export ") for line in Path(".env").read_text().splitlines() if "=" in line and not line.lstrip().startswith("#")]
+        in_file = [
+            line.split("=", 1)[0].strip().removeprefix("export ")
+            for line in Path(".env").read_text().splitlines()
+            if "=" in line and not line.lstrip().startswith("#")
+        ]
     unknown = sorted({name for name in (*os.environ, *in_file) if name.startswith("RAISE_")} - known)
     if unknown:
         raise SettingsError(f"{unknown[0]} is not a setting; known are {', '.join(sorted(known))}")
@@ -73,6 +89,8 @@ def read_settings() -> Settings:
 def masked(settings: Settings) -> dict[str, str]:
     """Every setting as text, secrets masked."""
     return {
-        f"RAISE_{name.upper()}": "********" if isinstance(value, SecretStr) else ("" if value is None else str(value))
+        f"RAISE_{name.upper()}": "********"
+        if isinstance(value, SecretStr)
+        else ("" if value is None else str(value))
         for name, value in settings
     }

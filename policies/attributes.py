@@ -235,7 +235,9 @@ class Profile:
     def is_known(self, attribute: Attribute, *, at: datetime) -> bool:
         """Known and still true at this time."""
         answer = self.answers.get(attribute)
-        return answer is not None and answer.standing is Standing.KNOWN and not self.is_stale(attribute, at=at)
+        return (
+            answer is not None and answer.standing is Standing.KNOWN and not self.is_stale(attribute, at=at)
+        )
 
     def is_stale(self, attribute: Attribute, *, at: datetime) -> bool:
         """Known once, for longer than it stays true."""

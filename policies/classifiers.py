@@ -132,7 +132,9 @@ class Trained:
             weights = self.arrays[name + ".weights"].astype(np.float32)
             bias = self.arrays[name + ".bias"].astype(np.float32)
         except KeyError as missing:
-            raise PolicyFileError(f"guided.npz holds no classifier {name!r}; rebuild it with 'make train'") from missing
+            raise PolicyFileError(
+                f"guided.npz holds no classifier {name!r}; rebuild it with 'make train'"
+            ) from missing
         return Linear(labels=tuple(about["labels"]), weights=weights, bias=bias, exclusive=about["exclusive"])
 
     def kernel(self, name: str) -> Kernel:
@@ -152,7 +154,9 @@ class Trained:
                 offset=about["offset"],
             )
         except KeyError as missing:
-            raise PolicyFileError(f"guided.npz holds no classifier {name!r}; rebuild it with 'make train'") from missing
+            raise PolicyFileError(
+                f"guided.npz holds no classifier {name!r}; rebuild it with 'make train'"
+            ) from missing
 
     def vectors(self, name: str) -> Vectors:
         """A stored matrix of unit vectors by name."""

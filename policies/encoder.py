@@ -44,7 +44,9 @@ def _verified(path: Path, sha256: str) -> Path:
         raise EncoderError(f"{path.name} is not installed; run 'make setup'")
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != sha256:
-        raise EncoderError(f"{path.name} is not the file we know (sha256 {found[:12]}…); reinstall it with 'make setup'")
+        raise EncoderError(
+            f"{path.name} is not the file we know (sha256 {found[:12]}…); reinstall it with 'make setup'"
+        )
     return path
 
 

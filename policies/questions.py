@@ -102,7 +102,9 @@ def load(path: Path) -> Questions:
             for choice in choices:
                 outside = set(choice.tags) - SPECS[attribute].tags
                 if outside:
-                    raise PolicyFileError(f"{path}: {attribute.value}: {choice.label!r}: no tag {sorted(outside)[0]!r}")
+                    raise PolicyFileError(
+                        f"{path}: {attribute.value}: {choice.label!r}: no tag {sorted(outside)[0]!r}"
+                    )
             by_place[attribute, domain] = Question(
                 attribute=attribute,
                 phrasings=tuple(words.phrasings),

@@ -11,8 +11,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from policies.domains import Stakes
-from policies.files import read_yaml
 from policies.errors import PolicyFileError
+from policies.files import read_yaml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,9 @@ class _File(BaseModel):
             if getattr(self.budget, stakes) > self.most_questions.value:
                 raise ValueError(f"budget.{stakes} is more than most_questions.value")
             if getattr(self.floor, stakes) > getattr(self.enough, stakes):
-                raise ValueError(f"floor.{stakes} is more than enough.{stakes}: nothing could ever be answered")
+                raise ValueError(
+                    f"floor.{stakes} is more than enough.{stakes}: nothing could ever be answered"
+                )
         return self
 
 

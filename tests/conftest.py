@@ -26,7 +26,9 @@ def _guarded_connect(self: socket.socket, address: object) -> object:
 
 
 def _guarded_lookup(host: object, *rest: object, **more: object) -> object:
-    if host is not None and not str(host if not isinstance(host, bytes) else host.decode()).startswith(_LOOPBACK):
+    if host is not None and not str(host if not isinstance(host, bytes) else host.decode()).startswith(
+        _LOOPBACK
+    ):
         raise Outside(f"a look-up of {host!r}")
     return _lookup(host, *rest, **more)
 
@@ -66,7 +68,7 @@ def clock() -> Clock:
 def shared_parts() -> Iterator[object]:
     from bot.conversation import build_parts
 
-    yield build_parts()
+    return build_parts()
 
 
 @pytest.fixture

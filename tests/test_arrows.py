@@ -29,7 +29,9 @@ def tops(path: Path) -> set[str]:
     return {name.split(".")[0] for name in imports(path)}
 
 
-@pytest.mark.parametrize(("package", "barred"), [("policies", {"bot", "privacy"}), ("privacy", {"bot", "policies"})])
+@pytest.mark.parametrize(
+    ("package", "barred"), [("policies", {"bot", "privacy"}), ("privacy", {"bot", "policies"})]
+)
 def test_inner_packages_import_neither_bot_nor_each_other(package: str, barred: set[str]) -> None:
     for path in modules(package):
         assert not tops(path) & barred, path
@@ -57,7 +59,13 @@ def test_each_library_lives_in_one_place(library: str) -> None:
                 assert ONLY_IN[library](path), f"{path} imports {library}"
 
 
-PURE = ("bot/dialogue.py", "bot/acquisition.py", "bot/abstention.py", "bot/risk/state.py", "bot/risk/verdict.py")
+PURE = (
+    "bot/dialogue.py",
+    "bot/acquisition.py",
+    "bot/abstention.py",
+    "bot/risk/state.py",
+    "bot/risk/verdict.py",
+)
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -70,5 +78,8 @@ def test_pure_modules_reach_for_no_clock_network_model_or_store(name: str) -> No
 
 def test_nothing_reaches_into_shared() -> None:
     """Users do not have the folder beside the repository that the developers build on."""
-    for path in [*(p for package in PACKAGES for p in modules(package)), *sorted((ROOT / "tests").rglob("*.py"))]:
+    for path in [
+        *(p for package in PACKAGES for p in modules(package)),
+        *sorted((ROOT / "tests").rglob("*.py")),
+    ]:
         assert "../" + "shared" not in path.read_text(), path

@@ -39,13 +39,15 @@ def read_event(line: str, number: int) -> Incoming:
     try:
         raw = json.loads(line)
     except ValueError:
-        raise SettingsError(f"line {number}: not JSON; write {{\"say\": \"...\"}} or {{\"choose\": \"...\"}}") from None
+        raise SettingsError(
+            f'line {number}: not JSON; write {{"say": "..."}} or {{"choose": "..."}}'
+        ) from None
     if not isinstance(raw, dict):
         raise SettingsError(f"line {number}: not a JSON object")
     for key in ("say", "choose"):
         if isinstance(raw.get(key), str):
             return Incoming(raw[key], key == "choose")
-    raise SettingsError(f"line {number}: needs \"say\" or \"choose\" with a text")
+    raise SettingsError(f'line {number}: needs "say" or "choose" with a text')
 
 
 def read_profile(path: Path) -> dict[Attribute, str]:
@@ -105,7 +107,9 @@ async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[s
             click.echo(textwrap.fill(paragraph, 96) if paragraph else "")
         if words.choices:
             choices = words.choices
-            click.echo(click.style("  " + "   ".join(f"[{i}] {c}" for i, c in enumerate(choices, 1)), dim=True))
+            click.echo(
+                click.style("  " + "   ".join(f"[{i}] {c}" for i, c in enumerate(choices, 1)), dim=True)
+            )
         click.echo()
     return choices
 
@@ -113,7 +117,11 @@ async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[s
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Read one event a line, write one move a line.")
 @click.option("--arm", type=click.Choice([a.value for a in Arm]), default=Arm.RAISE.value, show_default=True)
-@click.option("--profile", type=click.Path(path_type=Path), help="For context-rich: a JSON object from attribute to text.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="For context-rich: a JSON object from attribute to text.",
+)
 @click.option("--country", default=None, help="ISO code, such as GB; asked when it matters otherwise.")
 @click.option("--seed", type=int, default=None, help="Chooses phrasings, and the order in random-order.")
 def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, seed: int | None) -> None:
@@ -145,7 +153,11 @@ def _json_lines(conversation: Conversation) -> None:
 
 
 def _terminal(conversation: Conversation) -> None:
-    click.echo(click.style("raise-chat: type your question. /help shows people who can help, /quit leaves.\n", bold=True))
+    click.echo(
+        click.style(
+            "raise-chat: type your question. /help shows people who can help, /quit leaves.\n", bold=True
+        )
+    )
     choices: tuple[str, ...] = ()
     with asyncio.Runner() as runner:
         while True:

@@ -18,7 +18,10 @@ def messages(language: str = "en") -> Mapping[str, str]:
     Raises:
         PolicyFileError: there is no such language.
     """
-    return {k: str(v) for k, v in read_yaml(Path(str(resources.files("bot") / "messages" / f"{language}.yaml"))).items()}
+    return {
+        k: str(v)
+        for k, v in read_yaml(Path(str(resources.files("bot") / "messages" / f"{language}.yaml"))).items()
+    }
 
 
 @lru_cache(maxsize=4)
@@ -32,7 +35,9 @@ def crisis_texts(language: str = "en") -> Mapping[str, str]:
     flat: dict[str, str] = {}
     for key, value in read_yaml(path).items():
         if isinstance(value, dict):
-            flat.update({(name if key == "after" else f"{key}_{name}"): str(text) for name, text in value.items()})
+            flat.update(
+                {(name if key == "after" else f"{key}_{name}"): str(text) for name, text in value.items()}
+            )
         else:
             flat[key] = str(value)
     empty = [key for key, text in flat.items() if not text.strip()]

@@ -60,7 +60,9 @@ class GuidedModel:
         self._words = trained.linear("words")
         self._stakes = trained.linear("stakes")
         self._first = trained.linear("first")
-        self._block_vectors = dict(zip((b.id for b in self._guidance.all_blocks()), trained.vectors("blocks"), strict=True))
+        self._block_vectors = dict(
+            zip((b.id for b in self._guidance.all_blocks()), trained.vectors("blocks"), strict=True)
+        )
         members: dict[str, list[tuple[tuple[Attribute, ...], float]]] = {}
         for entry in self._library.entries:
             if entry.path:
@@ -92,14 +94,28 @@ class GuidedModel:
         if session.wants_country and len(text.split()) <= 8:
             country = self._countries.find_country(text)
             if country:
-                intent = Intent.COUNTRY if read.intent in (Intent.OTHER, Intent.ANSWER, Intent.NONSENSE, Intent.SMALL_TALK, Intent.QUESTION) else read.intent
+                intent = (
+                    Intent.COUNTRY
+                    if read.intent
+                    in (Intent.OTHER, Intent.ANSWER, Intent.NONSENSE, Intent.SMALL_TALK, Intent.QUESTION)
+                    else read.intent
+                )
                 return replace(understood, country=country, intent=intent)
-        lived = re.search(r"\bi(?:'?m| am| live)(?: \w+){0,2} (?:in|from) (?:the )?([a-z ]{2,30})", text.lower())
+        lived = re.search(
+            r"\bi(?:'?m| am| live)(?: \w+){0,2} (?:in|from) (?:the )?([a-z ]{2,30})", text.lower()
+        )
         if lived and session.country is None:
             understood = replace(understood, country=self._countries.find_country(lived[1]))
         if pending is not None and read.intent is not Intent.QUESTION:
             return understood
-        if read.intent not in (Intent.OTHER, Intent.QUESTION, Intent.ANSWER, Intent.CORRECTION, Intent.JUST_ANSWER, Intent.NONSENSE):
+        if read.intent not in (
+            Intent.OTHER,
+            Intent.QUESTION,
+            Intent.ANSWER,
+            Intent.CORRECTION,
+            Intent.JUST_ANSWER,
+            Intent.NONSENSE,
+        ):
             return understood
         topic = session.topic
         said = interview.plain(text)
@@ -111,7 +127,9 @@ class GuidedModel:
                 return understood
             if read.intent in (Intent.JUST_ANSWER, Intent.NONSENSE) or (not asks and len(said.split()) < 4):
                 return understood
-        elif read.intent is Intent.JUST_ANSWER or (read.intent is Intent.NONSENSE and read.intent_confidence >= 1.0):
+        elif read.intent is Intent.JUST_ANSWER or (
+            read.intent is Intent.NONSENSE and read.intent_confidence >= 1.0
+        ):
             return understood
         assessment = self.assess(text, vector)
         is_new = True
@@ -120,7 +138,9 @@ class GuidedModel:
             same = assessment.domain is topic.assessment.domain and assessment.group == topic.assessment.group
             short = len(said.split()) <= 12
             leans = interview.follows_up(text) and short and not interview.opens_new_topic(text)
-            is_new = interview.opens_new_topic(text) or not (leans or near >= SAME_TOPIC or (same and near > 0.2))
+            is_new = interview.opens_new_topic(text) or not (
+                leans or near >= SAME_TOPIC or (same and near > 0.2)
+            )
         return replace(understood, assessment=assessment, is_new_topic=is_new)
 
     def assess(self, text: str, vector: Vectors | None = None) -> Assessment:
@@ -132,14 +152,20 @@ class GuidedModel:
         vector = self._encoder.encode([text])[0] if vector is None else vector
         by_group = self._group.probabilities(vector)
         columns, values = ngrams(text)
-        by_words = dict(zip(self._words.labels, self._words.sparse_probabilities(columns, values), strict=True))
+        by_words = dict(
+            zip(self._words.labels, self._words.sparse_probabilities(columns, values), strict=True)
+        )
         domains = dict.fromkeys(Domain, 1e-9)
         for label, p in zip(self._group.labels, by_group, strict=True):
             domains[Domain(label.split("/")[0])] += float(p)
         pooled = {d: p * float(by_words[d.value]) ** 0.3 for d, p in domains.items()}
         total = sum(pooled.values())
         domain = max(pooled, key=lambda d: pooled[d])
-        inside = [(label, float(p)) for label, p in zip(self._group.labels, by_group, strict=True) if label.startswith(domain.value + "/")]
+        inside = [
+            (label, float(p))
+            for label, p in zip(self._group.labels, by_group, strict=True)
+            if label.startswith(domain.value + "/")
+        ]
         group = max(inside, key=lambda item: item[1])[0].split("/")[1]
 
         near = self._library.nearest(vector, NEIGHBOURS)
@@ -148,7 +174,12 @@ class GuidedModel:
         stakes = self._vote_stakes(vector, [n.planned.stakes for n in near], votes.tolist())
         weights: dict[Attribute, float] = {}
         voices: list[tuple[Mapping[Attribute, float], float]] = [
-            (path_weights([(n.planned.path, float(v)) for n, v in zip(near, votes, strict=True) if n.planned.path]), 1.0),
+            (
+                path_weights(
+                    [(n.planned.path, float(v)) for n, v in zip(near, votes, strict=True) if n.planned.path]
+                ),
+                1.0,
+            ),
             (path_weights([(tuple(p), float(w)) for p, w in self._likely_paths(by_group)]), 1.0),
         ]
         first = dict(zip(self._first.labels, self._first.probabilities(vector), strict=True))
@@ -177,7 +208,10 @@ class GuidedModel:
     def _vote_stakes(self, vector: Vectors, near: Sequence[Stakes], votes: Sequence[float]) -> Stakes:
         """Low only when classifier and neighbours agree that it is; high when either is not sure that it is not."""
         told = dict(zip(self._stakes.labels, self._stakes.probabilities(vector), strict=True))
-        share = {s: 0.5 * float(told[s.value]) + 0.5 * sum(v for n, v in zip(near, votes, strict=True) if n is s) for s in Stakes}
+        share = {
+            s: 0.5 * float(told[s.value]) + 0.5 * sum(v for n, v in zip(near, votes, strict=True) if n is s)
+            for s in Stakes
+        }
         if share[Stakes.LOW] >= LOW_ENOUGH:
             return Stakes.LOW
         if share[Stakes.MODERATE] >= MODERATE_ENOUGH and share[Stakes.HIGH] < NOT_HIGH:
@@ -198,23 +232,44 @@ class GuidedModel:
         query = self._encoder.encode([follow_up or topic.query])[0]
         tags = profile_tags(session)
         if session.is_minor:
-            elsewhere = self._guidance.groups.get((Domain.RELATIONSHIP, _FOR_MINORS.get(assessment.group, "")))
+            elsewhere = self._guidance.groups.get(
+                (Domain.RELATIONSHIP, _FOR_MINORS.get(assessment.group, ""))
+            )
             if elsewhere is not None:
-                group, assessment = elsewhere, replace(assessment, domain=Domain.RELATIONSHIP, group=elsewhere.name)
-        own = [b for b in self._guidance.blocks[assessment.domain] if group.name in b.groups and b.applies(tags)]
-        common = [b for b in self._guidance.common if b.applies(tags)] if assessment.stakes is not Stakes.LOW or session.risk.level is not RiskLevel.NONE else []
+                group, assessment = (
+                    elsewhere,
+                    replace(assessment, domain=Domain.RELATIONSHIP, group=elsewhere.name),
+                )
+        own = [
+            b for b in self._guidance.blocks[assessment.domain] if group.name in b.groups and b.applies(tags)
+        ]
+        common = (
+            [b for b in self._guidance.common if b.applies(tags)]
+            if assessment.stakes is not Stakes.LOW or session.risk.level is not RiskLevel.NONE
+            else []
+        )
         shown = frozenset(topic.shown)
         if follow_up:
-            own = [b for b in self._guidance.all_blocks() if b.slot == "step" and b.applies(tags) and b.id not in shown and self._near(b, query) >= FOLLOW_UP_NEAR] or own
+            own = [
+                b
+                for b in self._guidance.all_blocks()
+                if b.slot == "step"
+                and b.applies(tags)
+                and b.id not in shown
+                and self._near(b, query) >= FOLLOW_UP_NEAR
+            ] or own
         low = assessment.stakes is Stakes.LOW and session.risk.level is RiskLevel.NONE
         if low:
             own = [b for b in own if self._near(b, query) >= LOW_NEAR]
             if len(own) < LOW_FEWEST:
                 return Draft(sentences=(messages()["no_guidance"],), used=())
-        chosen = self._choose(own, common, query, tags, session, shown=shown)
+        chosen = self._choose(own, common, query, tags, shown=shown)
         sentences = self._write(session, group, chosen, follow_up=follow_up)
         used = tuple(
-            a for a in Attribute if any(a.value in block.when for block in chosen) or (a is Attribute.EMOTION and session.profile.tags(a))
+            a
+            for a in Attribute
+            if any(a.value in block.when for block in chosen)
+            or (a is Attribute.EMOTION and session.profile.tags(a))
         )
         return Draft(
             sentences=sentences,
@@ -233,60 +288,61 @@ class GuidedModel:
         common: Sequence[Block],
         query: Vectors,
         tags: Mapping[str, frozenset[str]],
-        session: Session,
         *,
         shown: frozenset[str],
     ) -> list[Block]:
         def score(block: Block) -> float:
             near = self._near(block, query)
-            fit = 1.6 * len(block.when) + sum(_WEIGHTY.get(t, 0.0) for a, wanted in block.when.items() for t in wanted & tags.get(a, frozenset()))
+            fit = 1.6 * len(block.when) + sum(
+                _WEIGHTY.get(t, 0.0)
+                for a, wanted in block.when.items()
+                for t in wanted & tags.get(a, frozenset())
+            )
             home = 0.0 if "*" in block.groups else 0.8
             seen = 6.0 if block.id in shown else 0.0
             return 0.3 * block.priority + fit + home + 9.0 * near - seen
 
-        ranked = {slot: sorted((b for b in (*own, *common) if b.slot == slot), key=lambda b: (-score(b), b.id)) for slot in guidance.SLOTS}
+        ranked = sorted((*own, *common), key=lambda b: (-score(b), b.id))
+        risks = [b for b in ranked if b.slot == "risk" and b.when]
+        steps = [b for b in ranked if b.slot == "step"]
+        urgent = tags["self_harm_history"] - {"none"} or "risk" in tags
+        budget = LONGEST_REPLY - 80 - (45 if urgent else 0)
         picked: list[Block] = []
-        risks = [b for b in ranked["risk"] if b.when]
-        safety = [b for b in (*risks, *(b for b in ranked["step"] if b.when)) if _is_safety(b, tags)]
-        budget = LONGEST_REPLY - 80 - (45 if tags["self_harm_history"] - {"none"} or "risk" in tags else 0)
 
-        def take(block: Block) -> bool:
+        def take(blocks: Sequence[Block], most: int, *, words: int) -> None:
+            """The best of them that fit into so many words, say nothing twice, and leave room for the rest."""
             nonlocal budget
-            words = len(block.text.split())
-            if words > budget or any(_alike(block, other, self._block_vectors) for other in picked):
-                return False
-            picked.append(block)
-            budget -= words
-            return True
+            for block in blocks:
+                if most <= 0 or words <= 0:
+                    return
+                size = len(block.text.split())
+                if size <= min(words, budget) and not any(
+                    _alike(block, p, self._block_vectors) for p in picked
+                ):
+                    picked.append(block)
+                    budget -= size
+                    words -= size
+                    most -= 1
 
-        for block in sorted(safety, key=lambda b: -score(b)):
-            if sum(b.slot == block.slot for b in picked) < 1 and take(block) and len(picked) >= 2:
-                break
-        for block in risks:
-            if sum(b.slot == "risk" for b in picked) >= 2:
-                break
-            take(block)
-        conditional = [b for b in ranked["step"] if b.when]
-        for block in conditional:
-            if sum(b.slot == "step" for b in picked) >= 2 + (session.risk.level is RiskLevel.NONE):
-                break
-            take(block)
-        for block in ranked["step"]:
-            if sum(b.slot == "step" for b in picked) >= 4:
-                break
-            if not block.when:
-                take(block)
-        for block in ranked["avoid"][:1]:
-            take(block)
+        take([b for b in risks if _is_safety(b, tags)] or risks, 1, words=budget)
+        take([b for b in steps if _is_safety(b, tags)], 1, words=budget - 30)
+        take([b for b in steps if b.when and not _is_safety(b, tags)], 1, words=budget - 30)
+        take([b for b in steps if not b.when], 2 if len(picked) < 3 else 1, words=budget)
+        take([b for b in risks if not _is_safety(b, tags)], 1, words=budget)
+        take(steps, 4 - sum(b.slot == "step" for b in picked), words=budget)
+        take([b for b in ranked if b.slot == "avoid"], 1, words=budget)
         order = {"risk": 0, "step": 1, "avoid": 2}
         return sorted(picked, key=lambda b: (order[b.slot], not _is_safety(b, tags), -score(b)))
 
     def _write(self, session: Session, group: Group, chosen: Sequence[Block], *, follow_up: str) -> list[str]:
         lines: list[str] = []
-        feeling = sorted(session.profile.tags(Attribute.EMOTION), key=lambda t: (_HEAVIER.index(t) if t in _HEAVIER else 99, t))
+        feeling = sorted(
+            session.profile.tags(Attribute.EMOTION),
+            key=lambda t: (_HEAVIER.index(t) if t in _HEAVIER else 99, t),
+        )
         low = session.topic is not None and session.topic.assessment.stakes is Stakes.LOW
         if follow_up:
-            lines.append("")
+            lines.append(messages()["follow_up_lead"])
         elif feeling and feeling[0] in FEELINGS:
             lines.append(FEELINGS[feeling[0]])
         else:
@@ -364,12 +420,21 @@ def profile_tags(session: Session) -> dict[str, frozenset[str]]:
 
 def _is_safety(block: Block, tags: Mapping[str, frozenset[str]]) -> bool:
     heavy = {
-        "self_harm_history": {"past_thoughts", "past_self_harm", "past_attempt", "recent_self_harm", "current_thoughts", "plan"},
+        "self_harm_history": {
+            "past_thoughts",
+            "past_self_harm",
+            "past_attempt",
+            "recent_self_harm",
+            "current_thoughts",
+            "plan",
+        },
         "marital_status": {"partner_control"},
         "mental_state": {"psychosis", "manic", "frightening_urges"},
         "risk": {"elevated"},
     }
-    return any(block.when.get(a, frozenset()) & wanted & tags.get(a, frozenset()) for a, wanted in heavy.items())
+    return any(
+        block.when.get(a, frozenset()) & wanted & tags.get(a, frozenset()) for a, wanted in heavy.items()
+    )
 
 
 def _alike(one: Block, other: Block, vectors: Mapping[str, Vectors]) -> bool:

@@ -14,10 +14,18 @@ from bot.risk.screen import Screen
 from bot.risk.verdict import Category, RiskLevel
 from policies.crisis import Directory
 
-_LINK = re.compile(r"(?:https?://|www\.)[^\s)>\]]+|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|org|net|info|co|uk|us|ca|au|de|fr|es|it|nl|io|gov|edu|me|app|help|chat|eu|int|line)\b(?:/[^\s)>\]]*)?", re.IGNORECASE)
-_EMAIL = re.compile(r"[\w.+-]+\s*(?:@|\(at\)|\[at\])\s*[\w-]+\s*(?:\.|\(dot\)|\[dot\])\s*\w{2,}", re.IGNORECASE)
+_LINK = re.compile(
+    r"(?:https?://|www\.)[^\s)>\]]+|\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|org|net|info|co|uk|us|ca|au|de|fr|es|it|nl|io|gov|edu|me|app|help|chat|eu|int|line)\b(?:/[^\s)>\]]*)?",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(
+    r"[\w.+-]+\s*(?:@|\(at\)|\[at\])\s*[\w-]+\s*(?:\.|\(dot\)|\[dot\])\s*\w{2,}", re.IGNORECASE
+)
 _NUMBER = re.compile(r"(?<![\w£$€.,])(?:\+?\(?\d[\d\s().\-]{4,}\d)(?![\w%])")
-_SHORT_CALL = re.compile(r"\b(?:call|dial|ring|phone|text|line|number|hotline|helpline)\b(?:\W+\w+){0,4}?\W+(\d{3,6})\b", re.IGNORECASE)
+_SHORT_CALL = re.compile(
+    r"\b(?:call|dial|ring|phone|text|line|number|hotline|helpline)\b(?:\W+\w+){0,4}?\W+(\d{3,6})\b",
+    re.IGNORECASE,
+)
 _HARM = re.compile(
     r"\b(?:lethal|fatal|deadly)\s+(?:dose|amount|quantity|combination|height|level)s?\b"
     r"|\b\d+(?:\.\d+)?\s*(?:mg|milligrams?|g|grams?|ml|pills?|tablets?|capsules?)\b[^.]{0,60}\b(?:kill|die|death|fatal|lethal|overdose|enough|never wake)\b"

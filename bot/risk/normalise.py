@@ -11,7 +11,9 @@ import unicodedata
 LONGEST_SCREENED = 50_000
 """Characters the text stage reads of one message: all of it, up to here; beyond, the first and last halves."""
 
-_ZERO_WIDTH = re.compile("[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+_ZERO_WIDTH = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]"
+)
 _LOOK_ALIKE = str.maketrans(
     {
         # Cyrillic and Greek letters that look like Latin ones
@@ -27,8 +29,24 @@ _EMOJI = {
     "🔫": " gun ", "💊": " pills ", "🔪": " knife ", "🗡": " knife ", "⚰": " dead ", "🪦": " dead ", "🩸": " blood ",
     "🪢": " rope ", "🌉": " bridge ", "😵": " ", "💀": " ", "☠": " ", "😂": " lol ", "🤣": " lol ", "👋": " goodbye ",
 }  # fmt: skip
-_LEET = str.maketrans({"0": "o", "1": "i", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s", "!": "i", "|": "l", "*": ""})
-_LEET_WORD = re.compile(r"(?<![\w@$!|*])(?=[\w@$!|*]*[a-z])(?=[\w@$!|*]*[a-z@$!|*0-9][@$!|*0134579][a-z]|[@$0134579][a-z]{2})[a-z0-9@$!|*]{3,}(?![\w@$|*])")
+_LEET = str.maketrans(
+    {
+        "0": "o",
+        "1": "i",
+        "3": "e",
+        "4": "a",
+        "5": "s",
+        "7": "t",
+        "@": "a",
+        "$": "s",
+        "!": "i",
+        "|": "l",
+        "*": "",
+    }
+)
+_LEET_WORD = re.compile(
+    r"(?<![\w@$!|*])(?=[\w@$!|*]*[a-z])(?=[\w@$!|*]*[a-z@$!|*0-9][@$!|*0134579][a-z]|[@$0134579][a-z]{2})[a-z0-9@$!|*]{3,}(?![\w@$|*])"
+)
 _SPACED = re.compile(r"(?<![\w])(?:[a-z][ .\-_*]{1,2}){3,}[a-z](?![\w])")
 _RUNS = re.compile(r"([a-z])\1{2,}")
 _LONG_RUNS = re.compile(r"(.)\1{5,}", re.DOTALL)
@@ -94,7 +112,9 @@ def normalise(text: str) -> str:
     return _REPEATED_WORDS.sub(r"\1", text)
 
 
-_NUMERIC = re.compile(r"\d+(?:st|nd|rd|th|s|k|m|d|yo|am|pm|mg|kg|km|hrs?|h|x|lbs?|f|y|yr|cm|g|ml|w|p|min|hz|gb|mb)?|[a-z]{1,4}\d+|\d+(?:[a-z]\d+)+")
+_NUMERIC = re.compile(
+    r"\d+(?:st|nd|rd|th|s|k|m|d|yo|am|pm|mg|kg|km|hrs?|h|x|lbs?|f|y|yr|cm|g|ml|w|p|min|hz|gb|mb)?|[a-z]{1,4}\d+|\d+(?:[a-z]\d+)+"
+)
 
 
 def _unleet(match: re.Match[str]) -> str:

@@ -85,7 +85,9 @@ def load(path: Path) -> Patterns:
         parts = tuple(frozenset(part) for part in entry["all"])
         unknown = set().union(*parts) - ideas
         if unknown:
-            raise PolicyFileError(f"{path}: {entry['name']} combines {sorted(unknown)[0]}, which no rule raises")
+            raise PolicyFileError(
+                f"{path}: {entry['name']} combines {sorted(unknown)[0]}, which no rule raises"
+            )
         combinations.append(
             Combination(
                 name=entry["name"],

@@ -34,7 +34,9 @@ _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(
     r"\b(?:no|not|never|without|isnt|arent|wasnt|dont have|havent had|didnt have|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|trying|gonna|the))*$"
 )
-_FALSE_NEGATION = re.compile(r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b")
+_FALSE_NEGATION = re.compile(
+    r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b"
+)
 _WELL_SINCE = re.compile(
     r"\b(?:well (?:for|since|now)|been well|all healed|healed now|recovered|in recovery|better now|fine now|doing (?:well|great|fine|better)|stable (?:now|since|for)|no longer|havent (?:since|done|felt)|never since|proud|finished (?:dbt|therapy|treatment)|got help|well supported|behind me|past it|clean (?:for )?(?:\w+ )?(?:years|decade)|year well|on the mend|good treatment)\b"
 )
@@ -49,7 +51,9 @@ _JOKE_IDIOM = re.compile(
     r"kill me now|slay\w*|bombed (?:my|the|that)|crush(?:ed|ing) it|destroy (?:him|her|them|the other team) in|blow (?:up|it up) (?:on|the internet)|overdos\w* on (?:chocolate|coffee|caffeine|sugar|netflix|cake|sun|pizza|memes)|(?:chocolate|coffee|cake|pizza|sugar|caffeine|pasta|carb) overdose|hang(?:ing)? (?:out|pictures?|curtains|a hammock|the washing|laundry|up on|around|in there|lights|shelves|clothes|posters?)|jump(?:ing)? (?:off (?:point|the (?:sofa|couch|diving|trampoline))|in front of the class|ship|the gun|in (?:the )?(?:pool|shower|puddles?)|off topic)|suicide squad|cut(?:ting)? (?:my )?(?:hair|hours|losses|carbs|costs|grass|nails|off|back|ties|bangs|fringe|sugar|calories|down)|"
     r"end (?:it|things) with (?:him|her|them|my)|end my (?:contract|lease|subscription|marriage|relationship|membership|tenancy|shift|internship|placement)|bury(?:ing)? myself in work|drown(?:ing)? (?:in|myself in) (?:paperwork|work|emails|homework|deadlines|debt|laundry|books)|crawl under a rock|eat glass than|starving (?:lol|haha|for))\b"
 )
-_BEREAVED = re.compile(r"\b(?:died by suicide|lost (?:\w+ ){0,5}to suicide|(?:killed|hanged|shot) (?:himself|herself|themself)|took (?:his|her|their) own life)\b")
+_BEREAVED = re.compile(
+    r"\b(?:died by suicide|lost (?:\w+ ){0,5}to suicide|(?:killed|hanged|shot) (?:himself|herself|themself)|took (?:his|her|their) own life)\b"
+)
 _MADE_SAFE = re.compile(
     r"\b(?:i |ive |i have |we )?(?:gave|handed|given|locked away|flushed|threw (?:away|out)|got rid of|put away|returned|dropped off)(?: (?:her|him|them|it|my \w+|the|all|away|to|those|over)){0,4} (?:pills?|tablets?|meds|medication|gun|guns|rifle|knife|knives|blades?|razors?|rope)\b"
     r"|\b(?:took|takes|taken|has taken|hid|has|have|holding|keeping|keeps) (?:the |my |all |all my |those |them )*(?:pills?|tablets?|meds|medication|gun|guns|rifle|knives|blades?|rope)? ?(?:away|off me|from me|for me|with (?:her|him|them))\b"
@@ -59,9 +63,15 @@ _MADE_SAFE = re.compile(
 _OTHER_PERSON = re.compile(
     r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
 )
-_CHILD = re.compile(r"\b(?:my (?:\w+ ){0,2}(?:son|daughter|kid|child|teen|teenager|stepson|stepdaughter|baby|toddler|boy|girl|pupil)|(?:\d|1[0-7]) ?(?:yo|year old)|my 1[0-7]|child|toddler|baby|pupil|student in my class)\b")
-_LITERAL_ANSWER = re.compile(r"^\s*(?:(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood))\s*(?:[?:=]|\bis\b)")
-_NAMED = re.compile(r"^(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood) ?[?:=]? *")
+_CHILD = re.compile(
+    r"\b(?:my (?:\w+ ){0,2}(?:son|daughter|kid|child|teen|teenager|stepson|stepdaughter|baby|toddler|boy|girl|pupil)|(?:\d|1[0-7]) ?(?:yo|year old)|my 1[0-7]|child|toddler|baby|pupil|student in my class)\b"
+)
+_LITERAL_ANSWER = re.compile(
+    r"^\s*(?:(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood))\s*(?:[?:=]|\bis\b)"
+)
+_NAMED = re.compile(
+    r"^(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood) ?[?:=]? *"
+)
 _ANSWER_NONE = re.compile(
     r"^(?:\w+ ){0,3}(?:none|no|never|nope|nah|nothing|not at all|n a|none known|no history|not ever|none ever|no never|none before(?: now)?|fine)\b(?: (?:known|ever|before|at all|really|thanks|nothing like that|never have|of that|that i know of))*[ .]*$"
 )
@@ -106,7 +116,11 @@ class Screen:
         if about is not None:
             for part in re.split(r",|\band\b", text.lower()):
                 clause = " ".join(normalise(part).split())
-                hits.extend(h for h in self._in_sentence(clause, plain, about=about, not_real=not_real) if h.rule.attributes)
+                hits.extend(
+                    h
+                    for h in self._in_sentence(clause, plain, about=about, not_real=not_real)
+                    if h.rule.attributes
+                )
         if _QUOTED.search(text) and hits:
             hits = self._leave_out_quoted(text, hits, about=about, not_real=not_real)
         flags = {hit.rule.idea for hit in hits}
@@ -114,7 +128,9 @@ class Screen:
             flags.add("not_real")
         if _BEREAVED.search(plain):
             flags.add("bereaved")
-        return self._combine(hits, frozenset(flags), state, frozenset(profile_flags), plain, not_real=not_real)
+        return self._combine(
+            hits, frozenset(flags), state, frozenset(profile_flags), plain, not_real=not_real
+        )
 
     def history(self, turns: Sequence[str]) -> RiskState:
         """The state that earlier messages of a conversation left."""
@@ -159,7 +175,7 @@ class Screen:
         if not not_real:
             return hits
         outside = normalise(_QUOTED.sub(" ", text))
-        kept = []
+        kept: list[_Hit] = []
         for sentence in _sentences(outside):
             kept.extend(self._in_sentence(sentence, outside, about=about, not_real=not_real))
         return kept
@@ -175,7 +191,9 @@ class Screen:
         not_real: bool,
     ) -> Verdict:
         level = highest(*(hit.level for hit in hits))
-        why = next((hit.note for hit in hits if hit.level is level and level is not RiskLevel.NONE), "nothing found")
+        why = next(
+            (hit.note for hit in hits if hit.level is level and level is not RiskLevel.NONE), "nothing found"
+        )
         rules = [hit.rule.name for hit in hits if hit.level is not RiskLevel.NONE]
         found = {hit.rule.category: hit.level for hit in sorted(hits, key=lambda h: h.level.rank)}
         seen = flags | profile_flags | (state.flags if not not_real else frozenset())
@@ -190,7 +208,8 @@ class Screen:
         if level is RiskLevel.NONE:
             return Verdict(flags=flags, why="ideas alone" if flags else "nothing found")
         order = sorted(
-            (c for c, known in found.items() if known is not RiskLevel.NONE), key=lambda c: (-found[c].rank, _ORDER[c])
+            (c for c, known in found.items() if known is not RiskLevel.NONE),
+            key=lambda c: (-found[c].rank, _ORDER[c]),
         )
         return Verdict(
             level=level,
@@ -207,7 +226,20 @@ _ORDER = {category: i for i, category in enumerate((
     Category.SEXUAL_EXPLOITATION, Category.HARM_TO_OTHERS, Category.SELF_INJURY, Category.EATING_DISORDER,
     Category.SUBSTANCE,
 ))}  # fmt: skip
-_NEGATIVE_IDEAS = frozenset({"death_wish", "hopeless", "goodbye", "no_future", "medical", "not_eating", "dv", "dv_now", "eating", "other_now"})
+_NEGATIVE_IDEAS = frozenset(
+    {
+        "death_wish",
+        "hopeless",
+        "goodbye",
+        "no_future",
+        "medical",
+        "not_eating",
+        "dv",
+        "dv_now",
+        "eating",
+        "other_now",
+    }
+)
 """Ideas that are themselves worded as a denial ("don't want to live")."""
 _PAST_IDEAS = frozenset({"attempt_past", "self_injury", "ideation", "eating", "substance"})
 
@@ -226,7 +258,8 @@ def _is_denied(before: str) -> bool:
 def _named_attribute(plain: str) -> Attribute | None:
     """'self-harm history: …' answers a question even where none is open."""
     found = _LITERAL_ANSWER.search(plain) or re.search(
-        r"\b(?:self ?harm(?: history)?|mental (?:state|health)|emotion)\s*[?:=]", plain.replace(" yes", ": yes")
+        r"\b(?:self ?harm(?: history)?|mental (?:state|health)|emotion)\s*[?:=]",
+        plain.replace(" yes", ": yes"),
     )
     return Attribute.SELF_HARM_HISTORY if found else None
 

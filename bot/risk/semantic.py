@@ -32,7 +32,9 @@ class SemanticStage:
         at: dict[str, float] = trained.meta["risk_thresholds"]
         self._elevated_at, self._imminent_at = at["elevated"], at["imminent"]
 
-    def deepen(self, text: str, verdict: Verdict, *, not_real: bool, is_short_answer: bool = False) -> Verdict:
+    def deepen(
+        self, text: str, verdict: Verdict, *, not_real: bool, is_short_answer: bool = False
+    ) -> Verdict:
         """The verdict, raised where the meaning of the message says so.
 
         Args:
@@ -73,5 +75,7 @@ class SemanticStage:
         sentences = [s for s in _SENTENCE.split(text[:20_000]) if len(s.split()) >= 4]
         if len(sentences) > MOST_SENTENCES:
             step = len(sentences) / MOST_SENTENCES
-            sentences = [" ".join(sentences[int(i * step) : int((i + 1) * step)]) for i in range(MOST_SENTENCES)]
+            sentences = [
+                " ".join(sentences[int(i * step) : int((i + 1) * step)]) for i in range(MOST_SENTENCES)
+            ]
         return [" ".join(words[:200]), *sentences]

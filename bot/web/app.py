@@ -101,8 +101,12 @@ def create_app(settings: Settings) -> FastAPI:
         """Leaves nothing to go back to: cookies and storage of this site are cleared on the way out."""
         clear = {"clear-site-data": '"cache", "cookies", "storage"'}
         if settings.quick_exit_url:
-            return Response(status_code=HTTPStatus.FOUND, headers={**clear, "location": settings.quick_exit_url})
-        return HTMLResponse("<!doctype html><html lang=en><title>New tab</title><body></body></html>", headers=clear)
+            return Response(
+                status_code=HTTPStatus.FOUND, headers={**clear, "location": settings.quick_exit_url}
+            )
+        return HTMLResponse(
+            "<!doctype html><html lang=en><title>New tab</title><body></body></html>", headers=clear
+        )
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> HTMLResponse:

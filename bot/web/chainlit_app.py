@@ -9,6 +9,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bot.web import chat  # noqa: E402
+from bot.web import chat
 
 __all__ = ["chat"]

@@ -139,7 +139,9 @@ async def said(message: cl.Message) -> None:
     """Free text, beside quick replies too."""
     visitor = _visitor()
     await _close_question()
-    text = message.content[:MOST_CHARACTERS] + (message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else "")
+    text = message.content[:MOST_CHARACTERS] + (
+        message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else ""
+    )
     await _safely(visitor.conversation.receive(text), visitor.conversation)
 
 
@@ -158,13 +160,19 @@ async def chose(action: cl.Action) -> None:
     """A quick reply was tapped. A second tap, or one on an old question, is dropped."""
     conversation = _visitor().conversation
     label = action.payload.get("label")
-    if not isinstance(label, str) or not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
+    if (
+        not isinstance(label, str)
+        or not _is_open(action.payload, conversation)
+        or cl.user_session.get("busy")
+    ):
         return
     cl.user_session.set("busy", True)
     try:
         await _close_question()
         await cl.Message(content=label, type="user_message", author="You").send()
-        await _safely(conversation.choose(label, attribute=Attribute(action.payload["attribute"])), conversation)
+        await _safely(
+            conversation.choose(label, attribute=Attribute(action.payload["attribute"])), conversation
+        )
     finally:
         cl.user_session.set("busy", False)
 

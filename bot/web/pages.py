@@ -11,7 +11,9 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 from policies.crisis import Country, Directory
 from policies.guidance import Guidance
 
-_pages = Environment(loader=PackageLoader("bot.web"), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True)
+_pages = Environment(
+    loader=PackageLoader("bot.web"), autoescape=select_autoescape(), trim_blocks=True, lstrip_blocks=True
+)
 _pages.filters["digits"] = lambda number: re.sub(r"[^\d+*#]", "", number)
 
 

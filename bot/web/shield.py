@@ -63,7 +63,10 @@ class Shield:
                 if not path.startswith(("/assets", "/public")):
                     headers["cache-control"] = "no-store"
                 if self._origin.startswith("https"):
-                    cookies = [v + "; Secure" if "secure" not in v.lower() else v for v in headers.getlist("set-cookie")]
+                    cookies = [
+                        v + "; Secure" if "secure" not in v.lower() else v
+                        for v in headers.getlist("set-cookie")
+                    ]
                     del headers["set-cookie"]
                     for cookie in cookies:
                         headers.append("set-cookie", cookie)

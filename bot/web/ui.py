@@ -61,7 +61,10 @@ def build(target: Path = BUILD) -> Path:
 TRANSLATION = {
     ("chat", "input", "placeholder"): "Write in your own words…",
     ("chat", "input", "actions", "stop"): "Stop",
-    ("chat", "watermark"): "An AI, not a person. It can be wrong. [Get help now](/help) · [How this works](/about)",
+    (
+        "chat",
+        "watermark",
+    ): "An AI, not a person. It can be wrong. [Get help now](/help) · [How this works](/about)",
     ("navigation", "header", "readme"): "About",
     ("navigation", "newChat", "dialog", "description"): "This clears the conversation on this screen. Go on?",
 }

@@ -78,7 +78,11 @@ class Directory:
         """Every number that may be shown, digits only."""
         found = set()
         for country in self.countries.values():
-            for number in (country.emergency, country.emergency_medical, *(n for r in country.lines for n in (r.phone, r.sms))):
+            for number in (
+                country.emergency,
+                country.emergency_medical,
+                *(n for r in country.lines for n in (r.phone, r.sms)),
+            ):
                 if number:
                     found.add(re.sub(r"\D", "", number))
         return frozenset(found | set(re.findall(r"\d{3}", self.fallback_emergency)))

@@ -158,7 +158,9 @@ def load(folder: Path) -> Guidance:
 
     def cite(raw: Mapping[str, Any]) -> None:
         for key, value in raw["sources"].items():
-            made = Source(title=value["title"], publisher=str(value["publisher"]), year=str(value.get("year", "n.d.")))
+            made = Source(
+                title=value["title"], publisher=str(value["publisher"]), year=str(value.get("year", "n.d."))
+            )
             sources.setdefault(key, made)
 
     for domain in Domain:

@@ -24,17 +24,26 @@ START = datetime(2026, 11, 29, tzinfo=UTC)
 def answers(draw: st.DrawFn, at: datetime) -> tuple[Attribute, Answer]:
     attribute = draw(st.sampled_from(list(Attribute)))
     standing = draw(st.sampled_from(list(Standing)))
-    tags = draw(st.sets(st.sampled_from(sorted(SPECS[attribute].tags)), max_size=2)) if standing is Standing.KNOWN else set()
-    return attribute, Answer(standing=standing, at=at, text="x" if standing is Standing.KNOWN else "", tags=frozenset(tags))
+    tags = (
+        draw(st.sets(st.sampled_from(sorted(SPECS[attribute].tags)), max_size=2))
+        if standing is Standing.KNOWN
+        else set()
+    )
+    return attribute, Answer(
+        standing=standing, at=at, text="x" if standing is Standing.KNOWN else "", tags=frozenset(tags)
+    )
 
 
 @st.composite
 def assessments(draw: st.DrawFn) -> Assessment:
     stakes = draw(st.sampled_from(list(Stakes)))
     ranked = draw(st.permutations(list(Attribute)))[: draw(st.integers(0, 6))]
-    weights = {a: w for a, w in zip(ranked, (0.3, 0.25, 0.2, 0.12, 0.08, 0.05), strict=False)}
+    weights = dict(zip(ranked, (0.3, 0.25, 0.2, 0.12, 0.08, 0.05), strict=False))
     return Assessment(
-        domain=draw(st.sampled_from(list(Domain))), group="breakup", stakes=stakes, weights={} if stakes is Stakes.LOW else weights
+        domain=draw(st.sampled_from(list(Domain))),
+        group="breakup",
+        stakes=stakes,
+        weights={} if stakes is Stakes.LOW else weights,
     )
 
 
@@ -43,7 +52,12 @@ def verdicts(draw: st.DrawFn) -> Verdict:
     level = draw(st.sampled_from([RiskLevel.NONE] * 6 + [RiskLevel.ELEVATED, RiskLevel.IMMINENT]))
     if level is RiskLevel.NONE:
         return Verdict()
-    return Verdict(level=level, categories=(draw(st.sampled_from(list(Category))),), rules=("rule",), flags=frozenset({"x"}))
+    return Verdict(
+        level=level,
+        categories=(draw(st.sampled_from(list(Category))),),
+        rules=("rule",),
+        flags=frozenset({"x"}),
+    )
 
 
 @st.composite

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -22,10 +22,22 @@ class Talk:
     arguments: list[str]
     moves: list[dict[str, Any]] = field(default_factory=list)
 
-    def __enter__(self) -> Talk:
-        command = [sys.executable, "-c", "from bot.cli import main; main()", "chat", "--json", *self.arguments]
+    def __enter__(self) -> Self:
+        command = [
+            sys.executable,
+            "-c",
+            "from bot.cli import main; main()",
+            "chat",
+            "--json",
+            *self.arguments,
+        ]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HERE.parents[1]
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=HERE.parents[1],
         )
         return self
 
@@ -67,7 +79,9 @@ def check(moves: list[dict[str, Any]], expect: dict[str, Any], where: str) -> No
     if "ends_with" in expect:
         assert kinds[-1] in as_list(expect["ends_with"]), f"{where}: ends with {kinds[-1]}"
     if "ask" in expect:
-        assert asks and asks[-1]["attribute"] in as_list(expect["ask"]), f"{where}: asks {[a['attribute'] for a in asks]}"
+        assert asks and asks[-1]["attribute"] in as_list(expect["ask"]), (
+            f"{where}: asks {[a['attribute'] for a in asks]}"
+        )
     for attribute in as_list(expect.get("never_asks", [])):
         assert attribute not in [a["attribute"] for a in asks], f"{where}: asks {attribute}"
     for key in ("reason", "domain", "stakes"):
@@ -90,7 +104,9 @@ def check(moves: list[dict[str, Any]], expect: dict[str, Any], where: str) -> No
 def run(path: Path) -> list[dict[str, Any]]:
     """Run one conversation file; raises AssertionError where it goes another way."""
     script = yaml.safe_load(path.read_text())
-    arguments = [part for key in ("arm", "country", "seed") if key in script for part in (f"--{key}", str(script[key]))]
+    arguments = [
+        part for key in ("arm", "country", "seed") if key in script for part in (f"--{key}", str(script[key]))
+    ]
     person = {k: str(v) for k, v in script.get("person", {}).items()}
     with Talk(arguments) as talk:
         for number, turn in enumerate(script["turns"], 1):
@@ -101,7 +117,10 @@ def run(path: Path) -> list[dict[str, Any]]:
                     asks = [m for m in moves if m["move"] == "ask"]
                     if moves[-1]["move"] != "ask":
                         break
-                    moves = [*moves, *talk.send({"say": person.get(asks[-1]["attribute"], "I'd rather not say")})]
+                    moves = [
+                        *moves,
+                        *talk.send({"say": person.get(asks[-1]["attribute"], "I'd rather not say")}),
+                    ]
             check(moves, turn.get("expect", {}), f"{path.name}, turn {number}")
     general(talk.moves, path.name)
     return talk.moves
@@ -109,13 +128,38 @@ def run(path: Path) -> list[dict[str, Any]]:
 
 def general(moves: list[dict[str, Any]], where: str) -> None:
     """What holds in every conversation."""
-    assert moves[0]["move"] == "say" and moves[0]["turn"] == 1 and "computer program" in moves[0]["text"], where
-    attributes = "age gender marital_status profession economic_status education health mental_state self_harm_history emotion".split()
-    reasons = {"insufficient_context", "declined", "elevated_risk", "imminent_risk", "model_unavailable", "guard"}
+    assert moves[0]["move"] == "say" and moves[0]["turn"] == 1 and "computer program" in moves[0]["text"], (
+        where
+    )
+    attributes = [
+        "age",
+        "gender",
+        "marital_status",
+        "profession",
+        "economic_status",
+        "education",
+        "health",
+        "mental_state",
+        "self_harm_history",
+        "emotion",
+    ]
+    reasons = {
+        "insufficient_context",
+        "declined",
+        "elevated_risk",
+        "imminent_risk",
+        "model_unavailable",
+        "guard",
+    }
     for move in moves:
         assert move["move"] in ("say", "ask", "answer", "abstain"), where
         if move["move"] == "ask":
-            assert move["attribute"] in attributes and move["choices"] and move["why"] and move["reason"] == "insufficient_context", where
+            assert (
+                move["attribute"] in attributes
+                and move["choices"]
+                and move["why"]
+                and move["reason"] == "insufficient_context"
+            ), where
         if move["move"] != "say":
             assert move["domain"], where
         if move["move"] == "abstain":

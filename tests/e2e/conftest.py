@@ -30,7 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError("Chromium is not installed, and this run must not skip the browser tests")
     for item in items:
         if "e2e" in str(item.path) and item.get_closest_marker("browser"):
-            item.add_marker(pytest.mark.skip(reason="Chromium is not installed (Debian: apt-get install chromium)"))
+            item.add_marker(
+                pytest.mark.skip(reason="Chromium is not installed (Debian: apt-get install chromium)")
+            )
 
 
 def free_port() -> int:
@@ -55,7 +57,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     env |= {"RAISE_PORT": str(port)}
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from bot.cli import main; main()", "serve"], cwd=ROOT, env=env, stdout=out, stderr=out
+            [sys.executable, "-c", "from bot.cli import main; main()", "serve"],
+            cwd=ROOT,
+            env=env,
+            stdout=out,
+            stderr=out,
         )
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):

@@ -36,7 +36,9 @@ class Visit:
         before = self.answers()
         self.page.locator("#chat-input").fill(text)
         self.page.keyboard.press("Enter")
-        self.page.wait_for_function("n => document.querySelectorAll('.ai-message').length > n", arg=before, timeout=20_000)
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.ai-message').length > n", arg=before, timeout=20_000
+        )
         self.page.wait_for_timeout(700)
 
     def answers(self) -> int:
@@ -51,7 +53,9 @@ class Visit:
     def tap(self, label: str) -> None:
         before = self.answers()
         self.page.get_by_role("button", name=label, exact=True).last.click()
-        self.page.wait_for_function("n => document.querySelectorAll('.ai-message').length > n", arg=before, timeout=20_000)
+        self.page.wait_for_function(
+            "n => document.querySelectorAll('.ai-message').length > n", arg=before, timeout=20_000
+        )
         self.page.wait_for_timeout(700)
 
     def choices(self) -> list[str]:
@@ -72,7 +76,9 @@ def visit(browser: Any, server: Server) -> Iterator[Callable[..., Visit]]:
     contexts = []
 
     def open_page(**options: Any) -> Visit:
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce", **options})
+        context = browser.new_context(
+            **{"viewport": {"width": 1200, "height": 900}, "reduced_motion": "reduce", **options}
+        )
         contexts.append(context)
         return Visit(context.new_page(), server)
 
@@ -173,7 +179,9 @@ def test_a_double_click_counts_once(visit: Callable[..., Visit]) -> None:
     asked.dblclick()
     person.page.wait_for_timeout(2500)
     assert person.page.locator(".step", has_text=label).count() <= 3
-    user_turns = [t for t in person.page.locator("[data-step-type=user_message]").all_inner_texts() if label in t]
+    user_turns = [
+        t for t in person.page.locator("[data-step-type=user_message]").all_inner_texts() if label in t
+    ]
     assert len(user_turns) == 1
 
 
@@ -194,7 +202,11 @@ def test_the_keyboard_reaches_quick_replies_and_help(visit: Callable[..., Visit]
     names = []
     for _ in range(30):
         person.page.keyboard.press("Tab")
-        names.append(person.page.evaluate("(document.activeElement.innerText || document.activeElement.id || '').trim()"))
+        names.append(
+            person.page.evaluate(
+                "(document.activeElement.innerText || document.activeElement.id || '').trim()"
+            )
+        )
     assert "Get help now" in names and "Prefer not to say" in names
 
 
@@ -246,7 +258,9 @@ def test_our_own_pages_pass_axe_and_need_no_script(browser: Any, server: Server)
         bare.close()
     page = browser.new_page(java_script_enabled=False)
     page.goto(server.url + "/help?country=GB")
-    assert page.locator("a[href='tel:999']").count() == 1 and page.locator("a[href='tel:116123']").count() >= 1
+    assert (
+        page.locator("a[href='tel:999']").count() == 1 and page.locator("a[href='tel:116123']").count() >= 1
+    )
     page.close()
 
 

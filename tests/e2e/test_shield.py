@@ -33,7 +33,9 @@ def ask(server: Server, path: str, method: str = "GET", **headers: str) -> Answe
         connection.close()
 
 
-@pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/mcp", "/auth/jwt", "/project/share/x"])
+@pytest.mark.parametrize(
+    "path", ["/docs", "/redoc", "/openapi.json", "/mcp", "/auth/jwt", "/project/share/x"]
+)
 def test_what_a_study_has_no_use_for_is_closed_with_help_on_the_page(server: Server, path: str) -> None:
     response = ask(server, path)
     assert response.status == 404
@@ -76,7 +78,6 @@ def test_help_needs_no_login(server: Server) -> None:
     response = ask(server, "/help?country=FR")
     assert response.status == 200
     assert "3114" in response.text
-
 
 
 def test_leaving_clears_what_this_site_kept(server: Server) -> None:

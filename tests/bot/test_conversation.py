@@ -1,0 +1,165 @@
+"""The one door, with real parts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bot.conversation import Conversation, Parts
+from bot.dialogue import Arm, Session
+from bot.errors import ModelUnavailable
+from bot.models.protocol import Draft
+from bot.responding import Words
+from bot.understanding import Understood
+from policies.attributes import Attribute
+
+WORRY = "my wife left and I've stopped going to work, what do I do?"
+
+
+async def say(conversation: Conversation, text: str) -> list[Words]:
+    return [words async for words in conversation.receive(text)]
+
+
+class Broken:
+    """A model whose every part fails, as a real one can."""
+
+    name = "broken"
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def understand(self, *_: Any, **__: Any) -> Understood:
+        raise self._error
+
+    async def compose(self, *_: Any, **__: Any) -> Draft:
+        raise self._error
+
+
+class Loud:
+    """Understands like the real model and composes what it is told to."""
+
+    name = "loud"
+
+    def __init__(self, real: Any, sentences: tuple[str, ...]) -> None:
+        self._real, self._sentences = real, sentences
+
+    async def understand(self, *a: Any, **k: Any) -> Understood:
+        return await self._real.understand(*a, **k)
+
+    async def compose(self, *_: Any, **__: Any) -> Draft:
+        return Draft(sentences=self._sentences, used=())
+
+
+async def test_a_failing_model_ends_in_kind_words_and_help(
+    parts: Parts, caplog: pytest.LogCaptureFixture
+) -> None:
+    conversation = Conversation.start(
+        replace(parts, model=Broken(RuntimeError("secret words of the person")))
+    )
+    with caplog.at_level(logging.DEBUG):
+        moves = await say(conversation, WORRY)
+    assert "not yours" in moves[-1].text and moves[-1].resources
+    assert "secret words" not in caplog.text and "wife" not in caplog.text
+
+
+async def test_a_failing_model_does_not_keep_the_crisis_card_away(parts: Parts) -> None:
+    conversation = Conversation.start(replace(parts, model=Broken(RuntimeError("x"))))
+    moves = await say(conversation, "I am going to kill myself tonight")
+    assert (
+        moves[-1].move == "abstain" and moves[-1].fields["reason"] == "imminent_risk" and moves[-1].resources
+    )
+
+
+async def test_a_failing_second_opinion_is_never_felt(parts: Parts) -> None:
+    class Hangs:
+        def deepen(self, *_: Any, **__: Any) -> Any:
+            raise OSError("gone")
+
+    conversation = Conversation.start(replace(parts, semantic=Hangs()))  # type: ignore[arg-type]
+    moves = await say(conversation, "I am going to kill myself tonight")
+    assert moves[-1].fields["reason"] == "imminent_risk"
+    assert (await say(Conversation.start(replace(parts, semantic=None)), WORRY))[-1].move == "ask"
+
+
+async def test_a_model_that_cannot_compose_ends_in_an_abstention_with_people(parts: Parts) -> None:
+    class Mute(Loud):
+        async def compose(self, *_: Any, **__: Any) -> Draft:
+            raise ModelUnavailable("down")
+
+    conversation = Conversation.start(replace(parts, model=Mute(parts.model, ())), arm=Arm.VANILLA)
+    moves = await say(conversation, WORRY)
+    assert (
+        moves[-1].move == "abstain"
+        and moves[-1].fields["reason"] == "model_unavailable"
+        and moves[-1].resources
+    )
+
+
+@pytest.mark.parametrize(
+    "bad", ["Call 0800 123 99 88 77 now.", "The quickest way to die is this.", "See www.helpnow-madeup.com"]
+)
+async def test_a_sentence_that_fails_the_guard_is_never_shown(parts: Parts, bad: str) -> None:
+    model = Loud(parts.model, ("A kind beginning.", bad))
+    moves = await say(Conversation.start(replace(parts, model=model), arm=Arm.VANILLA), WORRY)
+    assert moves[-1].fields["reason"] == "guard"
+    assert all(bad not in words.text and "kind beginning" not in words.text for words in moves)
+
+
+async def test_a_long_message_is_screened_answered_kindly_and_not_taken_as_a_topic(parts: Parts) -> None:
+    conversation = Conversation.start(parts)
+    moves = await say(conversation, "The garden needs work this year, and so does the fence. " * 120)
+    assert "too long" in moves[-1].text and conversation.session.topic is None
+    moves = await say(conversation, "The garden needs work. " * 300 + "I am going to kill myself tonight.")
+    assert moves[-1].fields["reason"] == "imminent_risk"
+
+
+async def test_a_session_resumes_in_the_middle_of_a_question(parts: Parts) -> None:
+    one = Conversation.start(parts, seed=4)
+    await say(one, WORRY)
+    written = json.dumps(one.session.to_json())
+    other = Conversation(parts, Session.from_json(json.loads(written)))
+    assert [w.text for w in await say(one, "ashamed")] == [w.text for w in await say(other, "ashamed")]
+
+
+async def test_a_tap_on_a_question_that_is_closed_is_dropped(parts: Parts) -> None:
+    conversation = Conversation.start(parts)
+    first = (await say(conversation, WORRY))[-1]
+    assert first.attribute is not None
+    await say(conversation, "I'd rather not say")
+    again = [w async for w in conversation.choose(first.choices[0], attribute=first.attribute)]
+    assert again == []
+
+
+async def test_the_context_rich_arm_answers_at_once_for_this_person(parts: Parts) -> None:
+    profile = {Attribute.HEALTH: "20 weeks pregnant", Attribute.EMOTION: "scared", Attribute.AGE: "31"}
+    conversation = Conversation.start(parts, arm=Arm.CONTEXT_RICH, profile=profile)
+    moves = await say(conversation, "What can I take for back pain? It has been two weeks.")
+    assert moves[-1].move == "answer" and "health" in moves[-1].fields["used"]
+
+
+@pytest.mark.parametrize("arm", [Arm.FIXED_ORDER, Arm.RANDOM_ORDER])
+async def test_other_arms_ask_in_their_order(parts: Parts, arm: Arm) -> None:
+    asked = []
+    conversation = Conversation.start(parts, arm=arm, seed=7)
+    moves = await say(conversation, WORRY)
+    while moves[-1].attribute is not None:
+        asked.append(moves[-1].attribute)
+        moves = await say(conversation, "prefer not to say")
+    assert len(asked) >= 2
+    if arm is Arm.FIXED_ORDER:
+        assert asked[:3] == [Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY]
+
+
+async def test_what_is_stale_may_be_asked_anew(parts: Parts, clock: Any) -> None:
+    conversation = Conversation.start(parts)
+    await say(conversation, WORRY)
+    await say(conversation, "just answer")
+    await say(conversation, "I feel ashamed and scared")
+    assert Attribute.EMOTION in conversation.session.profile
+    clock.move(days=20)
+    await say(conversation, "Different thing: my landlord wants me out by Friday, what can I do?")
+    assert not conversation.session.profile.is_known(Attribute.EMOTION, at=clock())
