@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from bot.risk.verdict import Category, RiskLevel, RiskState
+from bot.risk.verdict import Category, RiskLevel, RiskState, Subject
 from bot.understanding import Assessment
 from policies.attributes import PSYCHOLOGICAL, Attribute, Profile
 
@@ -74,7 +74,8 @@ def next_attribute(
         seed: of the session, for the random order.
         asked: asked already for this topic.
         allowed: the study's list.
-        risk: when elevated, only what serves safety is asked, by the kind of danger.
+        risk: when elevated, only what serves safety is asked, by the kind of danger; somebody who worries about
+            another person is not asked for a history as if it were their own.
     """
     left = [a for a in Attribute if a in allowed and not profile.is_closed(a, at=at) and a not in asked]
     if not left:
@@ -88,7 +89,9 @@ def next_attribute(
     if arm != "raise":
         return None
     weights = dict(assessment.weights)
-    if risk.level is RiskLevel.ELEVATED:
+    if risk.level is RiskLevel.ELEVATED and risk.subject in (Subject.CHILD, Subject.OTHER_ADULT):
+        left = [a for a in left if a not in (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE)]
+    elif risk.level is RiskLevel.ELEVATED:
         serving = [a for c in risk.categories for a in SERVES_SAFETY[c]] or list(PSYCHOLOGICAL)
         for place, attribute in enumerate(dict.fromkeys(serving)):
             weights[attribute] = weights.get(attribute, 0.0) + 0.6 / (1 + place)

@@ -423,7 +423,8 @@ class Reader:
             for tag, pattern in patterns.items():
                 match = pattern.search(heard)
                 if match:
-                    found[tag] = match[0]
+                    said_plainly = match.groupdict()
+                    found[tag] = said_plainly.get("fact") or said_plainly.get("own") or ""
             tags = _settle(attribute, set(found) - _NOT_VOLUNTEERED.get(attribute, frozenset()), heard)
             if tags:
                 words = max((found[t] for t in tags if t in found), key=len, default="")
@@ -511,7 +512,7 @@ _NOT_VOLUNTEERED: Mapping[Attribute, frozenset[str]] = {
     Attribute.MENTAL_STATE: frozenset({"well", "low", "stressed", "untreated"}),
     Attribute.EMOTION: frozenset({"calm", "happy", "numb", "confused", "guilty"}),
     Attribute.SELF_HARM_HISTORY: frozenset({"none", "current_thoughts", "plan"}),
-    Attribute.ECONOMIC_STATUS: frozenset({"stable", "comfortable", "low_income"}),
+    Attribute.ECONOMIC_STATUS: frozenset({"stable", "comfortable"}),
     Attribute.EDUCATION: frozenset({"school", "college", "university", "postgraduate"}),
     Attribute.GENDER: frozenset({"woman", "man"}),
     Attribute.PROFESSION: frozenset({"employed", "manager", "safety_critical"}),

@@ -50,9 +50,9 @@ def load(path: Path) -> Lexicon:
                 answers.setdefault(attribute, {})[tag] = re.compile(rf"(?<!\w)(?:{body})")
                 possessive = [s for s in sources if s.startswith("my ")]
                 alone = "|".join(possessive)
-                strict = rf"{FIRST_PERSON}(?:an? |the |so |really |very |too |just )*(?:{body})"
+                strict = rf"{FIRST_PERSON}(?:an? |the |so |really |very |too |just )*(?P<fact>{body})"
                 volunteered.setdefault(attribute, {})[tag] = re.compile(
-                    rf"(?:{strict})" + (rf"|(?<!\w)(?:{alone})" if alone else "")
+                    rf"(?:{strict})" + (rf"|(?<!\w)(?P<own>{alone})" if alone else "")
                 )
             except re.error as bad:
                 raise PolicyFileError(f"{path}: {name}.{tag}: {bad}") from bad

@@ -19,9 +19,9 @@ from bot.errors import ModelUnavailable
 from bot.interview import Reader
 from bot.messages import messages
 from bot.models.protocol import Draft
-from bot.risk.verdict import RiskLevel
+from bot.risk.verdict import Category, RiskLevel, Subject
 from bot.understanding import Assessment, Intent, Understood
-from policies import classifiers, crisis, guidance, questions
+from policies import classifiers, crisis, guidance, lexicon, questions
 from policies.attributes import SPECS, Attribute, Standing
 from policies.classifiers import Trained, ngrams
 from policies.domains import Domain, Stakes
@@ -29,7 +29,7 @@ from policies.encoder import Encoder, Vectors
 from policies.guidance import Block, Group
 from policies.planning.library import PathLibrary, path_weights, starter_entries
 
-LONGEST_REPLY = 245
+LONGEST_REPLY = 248
 """Words of a reply, headings and questions included."""
 NEIGHBOURS = 25
 SAME_TOPIC = 0.45
@@ -231,45 +231,42 @@ class GuidedModel:
             raise ModelUnavailable(f"no guidance for {assessment.domain.value}/{assessment.group}")
         query = self._encoder.encode([follow_up or topic.query])[0]
         tags = profile_tags(session)
-        if session.is_minor:
-            elsewhere = self._guidance.groups.get(
-                (Domain.RELATIONSHIP, _FOR_MINORS.get(assessment.group, ""))
-            )
-            if elsewhere is not None:
-                group, assessment = (
-                    elsewhere,
-                    replace(assessment, domain=Domain.RELATIONSHIP, group=elsewhere.name),
-                )
+        domain, group = self._refitted(session, assessment.domain, group)
+        likely = self._likely_groups(query, domain, group.name)
         own = [
-            b for b in self._guidance.blocks[assessment.domain] if group.name in b.groups and b.applies(tags)
+            b
+            for b in self._guidance.blocks[domain]
+            if b.applies(tags)
+            and (group.name in b.groups or (b.groups & likely.keys() and self._near(b, query) >= ALSO_NEAR))
         ]
-        common = (
-            [b for b in self._guidance.common if b.applies(tags)]
-            if assessment.stakes is not Stakes.LOW or session.risk.level is not RiskLevel.NONE
-            else []
-        )
+        light = assessment.stakes is Stakes.LOW and session.risk.level is RiskLevel.NONE
+        common = [] if light else [b for b in self._guidance.common if b.applies(tags)]
         shown = frozenset(topic.shown)
-        if follow_up:
-            own = [
-                b
-                for b in self._guidance.all_blocks()
-                if b.slot == "step"
-                and b.applies(tags)
-                and b.id not in shown
-                and self._near(b, query) >= FOLLOW_UP_NEAR
-            ] or own
-        low = assessment.stakes is Stakes.LOW and session.risk.level is RiskLevel.NONE
-        if low:
+        found = self._for_follow_up(domain, query, tags, shown) if follow_up else []
+        if light:
             own = [b for b in own if self._near(b, query) >= LOW_NEAR]
             if len(own) < LOW_FEWEST:
                 return Draft(sentences=(messages()["no_guidance"],), used=())
-        chosen = self._choose(own, common, query, tags, shown=shown)
+        if follow_up and not found:
+            fresh = [
+                b for b in own if b.slot == "step" and b.id not in shown and self._near(b, query) >= LOW_NEAR
+            ]
+            found = sorted(fresh, key=lambda b: (-self._near(b, query), b.id))[:2]
+            if not found:
+                help_from = self._guidance.humans[group.human[0]]
+                text = messages()["no_guidance_follow_up"].format(label=help_from.label, how=help_from.how)
+                return Draft(sentences=(text,), used=())
+        chosen = found or self._choose(own, common, query, tags, likely=likely, shown=shown)
         sentences = self._write(session, group, chosen, follow_up=follow_up)
         used = tuple(
             a
             for a in Attribute
             if any(a.value in block.when for block in chosen)
             or (a is Attribute.EMOTION and session.profile.tags(a))
+            or (
+                a is Attribute.HEALTH
+                and any(block.when.get("mental_state", frozenset()) & _FROM_HEALTH for block in chosen)
+            )
         )
         return Draft(
             sentences=sentences,
@@ -277,6 +274,45 @@ class GuidedModel:
             sources=tuple(dict.fromkeys(b.source for b in chosen)),
             blocks=tuple(b.id for b in chosen),
         )
+
+    def _refitted(self, session: Session, domain: Domain, group: Group) -> tuple[Domain, Group]:
+        """The group the answer comes from: another one for a child among parents, or for worry about someone else."""
+        name = _FOR_MINORS.get(group.name, "") if session.is_minor else ""
+        risk = session.risk
+        other = risk.subject in (Subject.CHILD, Subject.OTHER_ADULT)
+        if risk.level is RiskLevel.ELEVATED and other and risk.categories[:1] in _ABOUT_SOMEONE:
+            name = "someone_at_risk"
+        found = self._guidance.groups.get((Domain.RELATIONSHIP, name))
+        return (Domain.RELATIONSHIP, found) if found else (domain, group)
+
+    def _likely_groups(self, query: Vectors, domain: Domain, first: str) -> dict[str, float]:
+        """Groups of a domain that the question may belong to, with their share of the likeliest's probability."""
+        shares = {
+            label.split("/")[1]: float(p)
+            for label, p in zip(self._group.labels, self._group.probabilities(query), strict=True)
+            if label.startswith(domain.value + "/")
+        }
+        most = max(shares.values())
+        return {first: 1.0} | {
+            g: p / most for g, p in shares.items() if p >= ALSO_LIKELY * most and g != first
+        }
+
+    def _for_follow_up(
+        self, domain: Domain, query: Vectors, tags: Mapping[str, frozenset[str]], shown: frozenset[str]
+    ) -> list[Block]:
+        """The steps that come nearest to what is asked after an answer, and were not shown; nearest first."""
+        found = []
+        for block in self._guidance.all_blocks():
+            at_home = block.id.startswith((domain.value, "common"))
+            enough = FOLLOW_UP_NEAR if at_home else FOLLOW_UP_NEAR_ELSEWHERE
+            if (
+                block.slot == "step"
+                and block.id not in shown
+                and self._near(block, query) >= enough
+                and block.applies(tags)
+            ):
+                found.append(block)
+        return sorted(found, key=lambda b: (-self._near(b, query), b.id))[:3]
 
     def _near(self, block: Block, query: Vectors) -> float:
         """Cosine of a block and the question."""
@@ -289,16 +325,17 @@ class GuidedModel:
         query: Vectors,
         tags: Mapping[str, frozenset[str]],
         *,
+        likely: Mapping[str, float],
         shown: frozenset[str],
     ) -> list[Block]:
         def score(block: Block) -> float:
             near = self._near(block, query)
-            fit = 1.6 * len(block.when) + sum(
-                _WEIGHTY.get(t, 0.0)
-                for a, wanted in block.when.items()
-                for t in wanted & tags.get(a, frozenset())
+            fit = 1.6 * len(block.when) + _weight(block, tags)
+            home = (
+                0.0
+                if "*" in block.groups
+                else 0.8 + 1.5 * max((likely.get(g, 0.0) for g in block.groups), default=0.0)
             )
-            home = 0.0 if "*" in block.groups else 0.8
             seen = 6.0 if block.id in shown else 0.0
             return 0.3 * block.priority + fit + home + 9.0 * near - seen
 
@@ -306,7 +343,7 @@ class GuidedModel:
         risks = [b for b in ranked if b.slot == "risk" and b.when]
         steps = [b for b in ranked if b.slot == "step"]
         urgent = tags["self_harm_history"] - {"none"} or "risk" in tags
-        budget = LONGEST_REPLY - 80 - (45 if urgent else 0)
+        budget = LONGEST_REPLY - 72 - (40 if urgent else 0)
         picked: list[Block] = []
 
         def take(blocks: Sequence[Block], most: int, *, words: int) -> None:
@@ -324,15 +361,23 @@ class GuidedModel:
                     words -= size
                     most -= 1
 
-        take([b for b in risks if _is_safety(b, tags)] or risks, 1, words=budget)
-        take([b for b in steps if _is_safety(b, tags)], 1, words=budget - 30)
-        take([b for b in steps if b.when and not _is_safety(b, tags)], 1, words=budget - 30)
+        safety = [b for b in ranked if b.when and _is_safety(b, tags)]
+        weighty = [b for b in risks if b not in safety and _weight(b, tags) >= WEIGHTY_RISK]
+        take([b for b in safety if b.slot == "risk"] or risks, 1, words=budget)
+        take(weighty, 1, words=budget - 2 * STEP_WORDS)
+        take([b for b in safety if b.slot == "step"], 1, words=budget - STEP_WORDS)
+        take([b for b in steps if b.when and b not in safety], 1, words=budget - STEP_WORDS)
         take([b for b in steps if not b.when], 2 if len(picked) < 3 else 1, words=budget)
-        take([b for b in risks if not _is_safety(b, tags)], 1, words=budget)
+        take([b for b in risks if b not in safety], 1, words=budget)
         take(steps, 4 - sum(b.slot == "step" for b in picked), words=budget)
-        take([b for b in ranked if b.slot == "avoid"], 1, words=budget)
+        avoid = [b for b in ranked if b.slot == "avoid" and (b.when or self._near(b, query) >= AVOID_NEAR)]
+        take(avoid, 1, words=budget)
         order = {"risk": 0, "step": 1, "avoid": 2}
         return sorted(picked, key=lambda b: (order[b.slot], not _is_safety(b, tags), -score(b)))
+
+    @staticmethod
+    def _topic_query(session: Session) -> str:
+        return session.topic.query if session.topic else ""
 
     def _write(self, session: Session, group: Group, chosen: Sequence[Block], *, follow_up: str) -> list[str]:
         lines: list[str] = []
@@ -352,14 +397,34 @@ class GuidedModel:
         lines.extend(f"- {b.text}" for b in chosen if b.slot == "step")
         lines.extend(b.text for b in chosen if b.slot == "avoid")
         if not low and not follow_up:
-            lines.append(group.would_change)
+            changes = self._encoder.encode([group.would_change, self._topic_query(session)])
+            fits = float(changes[0] @ changes[1]) >= CHANGE_NEAR
+            lines.append(group.would_change if fits else messages()["would_change"])
         return [line for line in lines if line]
 
 
-FOLLOW_UP_NEAR = 0.38
-"""Cosine a block needs to answer a follow-up; any domain's may."""
+FOLLOW_UP_NEAR, FOLLOW_UP_NEAR_ELSEWHERE = 0.33, 0.45
+"""Cosine a block needs to answer a follow-up, in the topic's own domain and in another."""
 LOW_NEAR, LOW_FEWEST = 0.22, 2
 """A light question is answered from blocks at least this near to it, if there are so many; otherwise plainly not."""
+
+CHANGE_NEAR = 0.2
+"""Cosine at which the group's own "what would change this" is said; a plainer one otherwise."""
+STEP_WORDS = 38
+"""Words kept free for a step while risks are named."""
+WEIGHTY_RISK = 1.5
+"""Weight of a danger that is named even beside another one."""
+ALSO_NEAR = 0.35
+"""Cosine a block of such another group needs."""
+AVOID_NEAR = 0.35
+"""Cosine a warning needs that holds for everyone: one about something else reads like an accusation."""
+ALSO_LIKELY = 0.5
+"""Share of the likeliest group's probability at which another group's blocks may be used too."""
+
+_FROM_HEALTH = frozenset({"in_recovery", "addiction"})
+"""Bands of the mental state that people often tell as their health."""
+
+_ABOUT_SOMEONE = ((Category.SUICIDE,), (Category.SELF_INJURY,))
 
 _FOR_MINORS = {"custody_and_coparenting": "parents_separating", "divorce": "parents_separating"}
 """Groups written for parents; a child with the same words is in another one."""
@@ -375,7 +440,7 @@ development scenarios so that under 4 % of high-stakes questions count as low.""
 
 _WEIGHTY = {
     "current_thoughts": 4.0, "plan": 4.0, "recent_self_harm": 3.0, "past_attempt": 3.0, "partner_control": 3.0,
-    "psychosis": 3.0, "manic": 2.5, "teen": 2.0, "child": 2.5, "pregnant": 2.0, "postpartum": 2.0, "in_recovery": 1.5,
+    "psychosis": 3.0, "manic": 2.5, "teen": 2.0, "child": 2.5, "pregnant": 2.0, "postpartum": 2.0, "in_recovery": 3.0,
     "eating_disorder": 2.0, "heart": 1.5, "frightening_urges": 2.5, "visa_tied": 1.5, "licensed": 0.5, "stopped_medication": 1.5,
     "kidney": 1.5, "epilepsy": 1.5, "diabetes": 1.0, "hidden_debt": 1.0, "gambling": 1.0,
 }  # fmt: skip
@@ -408,14 +473,46 @@ FEELINGS = {
 
 
 def profile_tags(session: Session) -> dict[str, frozenset[str]]:
-    """The profile as guidance conditions see it."""
+    """The profile as guidance conditions see it.
+
+    People answer one question with another's facts ("in recovery, sober 14 months" when asked about their health), so
+    the weightier bands are looked for in every known answer.
+    """
     tags: dict[str, frozenset[str]] = {a.value: session.profile.tags(a) for a in Attribute}
+    words = lexicon.shipped().answers
+    for attribute, bands in _ACROSS.items():
+        for asked in (Attribute.HEALTH, Attribute.MENTAL_STATE, Attribute.EMOTION, Attribute.MARITAL_STATUS):
+            answer = session.profile.get(asked)
+            if asked is attribute or answer is None or answer.standing is not Standing.KNOWN:
+                continue
+            said = interview.plain(answer.text)
+            heard = {band for band in bands if words[attribute][band].search(said)}
+            tags[attribute.value] |= heard
+    if session.risk.flags & {"dv", "dv_now"}:
+        tags["marital_status"] |= {"partner_control"}
     if session.risk.level is not RiskLevel.NONE:
         tags["risk"] = frozenset({"elevated"})
     if session.is_minor and not tags["age"]:
         tags["age"] = frozenset({"teen"})
     tags["declined"] = frozenset(a.value for a in session.profile.with_standing(Standing.DECLINED))
     return tags
+
+
+_ACROSS: Mapping[Attribute, tuple[str, ...]] = {
+    Attribute.MENTAL_STATE: (
+        "in_recovery", "addiction", "gambling", "bipolar", "psychosis", "eating_disorder", "ptsd", "depressed", "ocd",
+    ),
+    Attribute.HEALTH: ("pregnant", "postpartum", "heart", "diabetes", "epilepsy", "kidney", "stopped_medication"),
+    Attribute.MARITAL_STATUS: ("partner_control", "widowed"),
+}  # fmt: skip
+"""Bands that weigh enough to be taken from an answer to another question."""
+
+
+def _weight(block: Block, tags: Mapping[str, frozenset[str]]) -> float:
+    """How much the bands of this profile that a block speaks to weigh."""
+    return sum(
+        _WEIGHTY.get(t, 0.0) for a, wanted in block.when.items() for t in wanted & tags.get(a, frozenset())
+    )
 
 
 def _is_safety(block: Block, tags: Mapping[str, frozenset[str]]) -> bool:

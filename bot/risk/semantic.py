@@ -14,7 +14,9 @@ from bot.risk.verdict import Category, RiskLevel, Verdict, highest
 from policies.classifiers import Trained
 from policies.encoder import Encoder
 
-MOST_SENTENCES = 12
+MOST_SENTENCES = 48
+SURE_OF_A_PIECE = 0.9
+"""One sentence of many must be surer than a whole message: each is another chance of a false alarm."""
 SURE_OF_KIND = 0.5
 """Below it the kind of danger is left open, and the words shown name none."""
 _LONG = 45
@@ -47,9 +49,11 @@ class SemanticStage:
             return verdict
         raised, category = RiskLevel.NONE, ""
         confidence = 0.0
-        for vector in self._encoder.encode(self._pieces(text)):
+        pieces = self._pieces(text)
+        for number, vector in enumerate(self._encoder.encode(pieces)):
             level = RiskLevel.NONE
-            if self._any.probability(vector) >= self._elevated_at:
+            needed = self._elevated_at if number == 0 else max(self._elevated_at, SURE_OF_A_PIECE)
+            if self._any.probability(vector) >= needed:
                 sure = self._imminent.probability(vector) >= self._imminent_at
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
