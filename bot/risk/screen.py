@@ -108,7 +108,7 @@ class Screen:
         """
         state = state or RiskState()
         plain = normalise(text)
-        about = answering or _named_attribute(plain)
+        about = answering or _named_attribute(text[:400].lower())
         not_real = bool(_NOT_REAL.search(plain)) or "not_real" in state.flags
         hits: list[_Hit] = []
         for sentence in _sentences(plain):

@@ -15,7 +15,7 @@ from policies.classifiers import Trained
 from policies.encoder import Encoder
 
 MOST_SENTENCES = 48
-SURE_OF_A_PIECE = 0.9
+SURE_OF_A_PIECE, SURE_OF_DANGER_IN_A_PIECE = 0.9, 0.985
 """One sentence of many must be surer than a whole message: each is another chance of a false alarm."""
 SURE_OF_KIND = 0.5
 """Below it the kind of danger is left open, and the words shown name none."""
@@ -54,7 +54,8 @@ class SemanticStage:
             level = RiskLevel.NONE
             needed = self._elevated_at if number == 0 else max(self._elevated_at, SURE_OF_A_PIECE)
             if self._any.probability(vector) >= needed:
-                sure = self._imminent.probability(vector) >= self._imminent_at
+                least = self._imminent_at if number == 0 else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
+                sure = self._imminent.probability(vector) >= least
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
                 raised = level
