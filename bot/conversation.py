@@ -10,15 +10,16 @@ from datetime import UTC, datetime
 
 from bot import dialogue
 from bot.abstention import Reason
-from bot.dialogue import AnswerMove, Arm, Composed, Rules, Said, Session, Step
+from bot.dialogue import AnswerMove, Arm, Composed, Move, Rules, Said, Say, Session, Step
 from bot.errors import ModelUnavailable
 from bot.models.guided import GuidedModel
 from bot.models.protocol import Draft, LanguageModel
 from bot.responding import Responder, Words
+from bot.risk import state as risk_state
 from bot.risk.guard import Guard
 from bot.risk.screen import Screen
 from bot.risk.semantic import SemanticStage
-from bot.risk.verdict import RiskLevel, Verdict
+from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
 from bot.understanding import Understood
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.attributes import Answer, Attribute, Profile, Standing
@@ -110,14 +111,17 @@ class Conversation:
             country: ISO code where it is known beforehand.
             profile: texts by attribute, for the context-rich arm.
         """
-        answers = {}
+        answers: dict[Attribute, Answer] = {}
         at = parts.clock()
+        risk = RiskState()
         if profile:
             from bot.interview import Reader  # noqa: PLC0415 (only the context-rich arm reads a profile)
 
             brain = encoder.built_in()
             reader = Reader(brain)
             for attribute, text in profile.items():
+                verdict = parts.screen.screen(text, state=risk, answering=attribute)
+                risk = risk_state.after(risk, verdict, says_safe=False)
                 read = reader.read(text, brain.encode([text])[0], at=at, pending=attribute, profile=Profile())
                 known = read.facts.get(attribute)
                 answers[attribute] = (
@@ -125,7 +129,12 @@ class Conversation:
                     if known and known.standing is Standing.KNOWN
                     else Answer(standing=Standing.KNOWN, at=at, text=text[:160])
                 )
-        return cls(parts, Session(arm=arm, seed=seed, country=country, profile=Profile(answers)))
+        age = answers.get(Attribute.AGE)
+        is_minor = age is not None and bool(age.tags & {"child", "teen"})
+        session = Session(
+            arm=arm, seed=seed, country=country, profile=Profile(answers), risk=risk, is_minor=is_minor
+        )
+        return cls(parts, session)
 
     async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncIterator[Words]:
         """A quick reply was tapped.
@@ -152,22 +161,33 @@ class Conversation:
 
     async def _turn(self, text: str, *, chosen: bool) -> AsyncIterator[Words]:
         before = self._session
-        verdict = self._screened(text)
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        verdict = Verdict()
         try:
+            verdict = self._screened(text)
             async for words in self._moves(text, verdict, chosen=chosen):
                 yield words
         except Exception as failed:  # noqa: BLE001 (the last door: nothing may reach the person as a stack trace)
             log.error("turn failed: %s", type(failed).__name__)
-            at = self._parts.clock()
-            event = Said(at=at, text="", verdict=verdict, understood=Understood())
-            if verdict.level is RiskLevel.IMMINENT or before.risk.level is RiskLevel.IMMINENT:
-                step = dialogue.step(before, event, self._parts.rules)
-                self._session = step.session
-                for move in step.moves:
-                    yield self._parts.responder.render(move, step.session)
-                return
-            self._session = replace(before, turn=before.turn + 1)
-            yield self._parts.responder.failure(before)
+            for words in self._failed(before, verdict):
+                yield words
+
+    def _failed(self, before: Session, verdict: Verdict) -> list[Words]:
+        """Our own machinery failed: the risk state moves on all the same, and people are shown."""
+        rules, responder = self._parts.rules, self._parts.responder
+        event = Said(at=self._parts.clock(), text="", verdict=verdict, understood=Understood())
+        step = dialogue.step(before, event, rules)
+        if step.session.risk.level is RiskLevel.IMMINENT:
+            self._session = step.session
+            return [responder.render(move, step.session) for move in step.moves]
+        self._session = replace(before, turn=before.turn + 1, risk=step.session.risk, introduced=True)
+        return [*self._notice(before), responder.failure(self._session)]
+
+    def _notice(self, before: Session) -> list[Words]:
+        """The AI notice, where it was not yet shown."""
+        if before.introduced:
+            return []
+        return [self._parts.responder.render(Say(key="ai_notice"), before)]
 
     def _screened(self, text: str) -> Verdict:
         """The raw text, first, at any length. Only the semantic stage may be missing."""
@@ -197,28 +217,36 @@ class Conversation:
     async def _moves(self, text: str, verdict: Verdict, *, chosen: bool) -> AsyncIterator[Words]:
         parts, session = self._parts, self._session
         at = parts.clock()
-        imminent = verdict.level is RiskLevel.IMMINENT
+        imminent = RiskLevel.IMMINENT in (verdict.level, session.risk.level)
         if len(text) > LONGEST_ANSWERED and not imminent:
-            event = Said(at=at, text="", verdict=verdict, understood=Understood())
-            state = dialogue.step(replace(session, topic=None, pending=None), event, parts.rules)
-            self._session = replace(session, turn=session.turn + 1, risk=state.session.risk)
+            risk = risk_state.after(session.risk, verdict, says_safe=False)
+            self._session = replace(session, turn=session.turn + 1, risk=risk, introduced=True)
+            for words in self._notice(session):
+                yield words
             yield parts.responder.failure(self._session, key="too_long")
             return
-        understood: Understood | None = None
-        if not imminent or len(text) <= LONGEST_ANSWERED:
-            understood = await parts.model.understand(text, session, at=at, chosen=chosen)
+        understood = await parts.model.understand(text[:LONGEST_ANSWERED], session, at=at, chosen=chosen)
+        verdict = _raised_by_answer(verdict, understood)
         step = dialogue.step(
             session, Said(at=at, text=text, verdict=verdict, understood=understood), parts.rules
         )
         self._session = step.session
         for move in step.moves:
-            yield parts.responder.render(move, step.session)
+            yield self._worded(move, step.session)
         for effect in step.effects:
             done, answer = await self._composed(effect, step)
             self._session = done.session
             for move in done.moves:
                 sentences = answer if isinstance(move, AnswerMove) else ()
                 yield parts.responder.render(move, done.session, answer=sentences)
+
+    def _worded(self, move: Move, session: Session) -> Words:
+        """A move in words; what a person wrote is echoed only where the guard lets it out."""
+        words = self._parts.responder.render(move, session)
+        echoes = isinstance(move, Say) and move.noted
+        if echoes and any(self._parts.guard.refuse(line) for line in words.text.split("\n")):
+            return self._parts.responder.render(move, session, in_words=False)
+        return words
 
     async def _composed(self, effect: dialogue.Compose, step: Step) -> tuple[Step, tuple[str, ...]]:
         """Compose, guard sentence by sentence, and tell the dialogue what came of it."""
@@ -234,6 +262,25 @@ class Conversation:
             return dialogue.step(session, event, parts.rules), ()
         event = Composed(at=parts.clock(), used=draft.used, shown=draft.blocks)
         return dialogue.step(session, event, parts.rules), tuple(draft.sentences)
+
+
+def _raised_by_answer(verdict: Verdict, understood: Understood) -> Verdict:
+    """An answer that was read as thoughts, a plan or self-harm now counts, however few words it had."""
+    answer = understood.facts.get(Attribute.SELF_HARM_HISTORY)
+    if verdict.level is not RiskLevel.NONE or answer is None:
+        return verdict
+    if not answer.tags & {"current_thoughts", "plan", "recent_self_harm"}:
+        return verdict
+    category = (
+        Category.SELF_INJURY if answer.tags <= {"recent_self_harm", "past_self_harm"} else Category.SUICIDE
+    )
+    return replace(
+        verdict,
+        level=RiskLevel.ELEVATED,
+        categories=(category,),
+        rules=("answer-read-as-risk",),
+        why="the answer to the question about self-harm was read as thoughts or harm now",
+    )
 
 
 __all__ = ["Arm", "Conversation", "Draft", "EncoderError", "Parts", "build_parts", "now"]

@@ -16,6 +16,7 @@ from typing import Any
 
 from bot import abstention, acquisition
 from bot.abstention import Decision, Outcome, Reason
+from bot.acquisition import WELL
 from bot.risk import state as risk_state
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
 from bot.understanding import Assessment, Intent, Understood
@@ -48,6 +49,7 @@ class Topic:
         settled: answered or abstained from.
         wants_answer: the person said "just answer".
         shown: ids of the guidance already shown, so that a follow-up brings something new.
+        handed_over: only people should answer it; that sticks until the person changes the subject.
     """
 
     query: str = field(repr=False)
@@ -56,6 +58,7 @@ class Topic:
     settled: bool = False
     wants_answer: bool = False
     shown: tuple[str, ...] = ()
+    handed_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +125,7 @@ class Session:
                 "settled": topic.settled,
                 "wants_answer": topic.wants_answer,
                 "shown": list(topic.shown),
+                "handed_over": topic.handed_over,
             },
             "pending": self.pending
             and {"attribute": self.pending.attribute.value, "tries": self.pending.tries},
@@ -157,6 +161,7 @@ class Session:
                 settled=topic["settled"],
                 wants_answer=topic["wants_answer"],
                 shown=tuple(topic["shown"]),
+                handed_over=topic["handed_over"],
             ),
             pending=pending and Pending(attribute=Attribute(pending["attribute"]), tries=pending["tries"]),
             risk=RiskState.from_json(raw["risk"]),
@@ -251,6 +256,7 @@ class AnswerMove:
     """The composed answer is shown."""
 
     domain: Domain
+    stakes: Stakes
     sufficiency: float
     decision: Decision
     used: tuple[Attribute, ...]
@@ -324,7 +330,6 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         before,
         turn=before.turn + 1,
         risk=risk_state.after(before.risk, event.verdict, says_safe=understood.intent is Intent.SAFE),
-        last_noted=(),
         introduced=True,
     )
     moves: list[Move] = [Say(key="ai_notice")] if before.turn == 0 and not before.introduced else []
@@ -346,10 +351,12 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         session = replace(session, is_minor=True)
         moves.append(Say(key="minor", with_resources=event.verdict.level is RiskLevel.NONE))
 
-    if event.verdict.level is RiskLevel.ELEVATED and (
-        before.risk.level is RiskLevel.NONE or set(event.verdict.categories) - set(before.risk.categories)
-    ):
-        moves.append(Say(key=f"elevated_{_card(session.risk, event.verdict)}", with_resources=True))
+    if event.verdict.level is RiskLevel.ELEVATED:
+        news = before.risk.level is RiskLevel.NONE or set(event.verdict.categories) - set(
+            before.risk.categories
+        )
+        card = f"elevated_{_card(session.risk, event.verdict)}" if news else "elevated_again"
+        moves.append(Say(key=card, with_resources=True))
 
     if understood.country and understood.intent is Intent.COUNTRY:
         moves.append(Say(key="country_noted", with_resources=True))
@@ -434,7 +441,8 @@ def _note(
         elif answer.standing is Standing.KNOWN:
             noted.append(attribute)
         profile = profile.with_answer(attribute, answer)
-    return replace(session, profile=profile, last_noted=(*noted, *corrected)), tuple(noted), tuple(corrected)
+    last = (*noted, *corrected) or session.last_noted
+    return replace(session, profile=profile, last_noted=last), tuple(noted), tuple(corrected)
 
 
 def _interview(
@@ -479,6 +487,11 @@ def _interview(
             return Step(session=session, moves=tuple(moves))
         return _resume(session, event, rules, moves)
 
+    if intent is Intent.WHY and pending is None:
+        return Step(session=session, moves=(*moves, Say(key="about")))
+    if intent is Intent.NOT_ENGLISH:
+        moves.append(Say(key="english_only", with_resources=True))
+        return _resume(session, event, rules, moves)
     if intent is Intent.DECLINE and pending is None:
         return Step(session=session, moves=(*moves, Say(key="fine_then")))
 
@@ -512,6 +525,13 @@ def _interview(
         session = replace(session, pending=None, profile=session.profile.with_answer(attribute, answer))
         moves.append(Say(key="dropped"))
         return _decide(session, event, rules, moves)
+
+    if topic is not None and topic.handed_over and not understood.changes_subject:
+        level = abstention.sufficiency(topic.assessment, session.profile, at=event.at)
+        still = Decision(
+            outcome=Outcome.ABSTAIN, reason=Reason.ELEVATED_RISK, basis="hand_over", sufficiency=level
+        )
+        return _abstain(session, still, moves)
 
     if (
         topic is not None
@@ -562,7 +582,8 @@ _SMALL_TALK = {
 def _echo_key(session: Session, attribute: Attribute) -> str:
     """The first echo says that it can be corrected; the later ones are lighter."""
     answered = len(session.profile.with_standing(Standing.KNOWN))
-    if attribute in (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE):
+    steady = session.profile.tags(attribute) <= WELL.get(attribute, frozenset())
+    if attribute in (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE) and not steady:
         return "echo_trust"
     return "echo_first" if answered <= 1 else "echo"
 
@@ -570,6 +591,8 @@ def _echo_key(session: Session, attribute: Attribute) -> str:
 def _new_topic(
     session: Session, event: Said, assessment: Assessment, rules: Rules, moves: list[Move]
 ) -> Step:
+    if event.verdict.level is RiskLevel.ELEVATED and assessment.stakes is Stakes.LOW:
+        return Step(session=session, moves=(*moves, Say(key="say_more")))
     earlier = session.asked_before + (session.topic.asked if session.topic else ())
     fresh = session.profile
     for attribute in tuple(fresh):
@@ -687,7 +710,8 @@ def _abstain(session: Session, decision: Decision, moves: list[Move]) -> Step:
         is_crisis=is_crisis,
         lines_shown=any(isinstance(m, Say) and m.with_resources for m in moves),
     )
-    settled = replace(session, pending=None, topic=replace(topic, settled=True))
+    handed_over = topic.handed_over or decision.basis == "hand_over"
+    settled = replace(session, pending=None, topic=replace(topic, settled=True, handed_over=handed_over))
     if is_crisis:
         settled = replace(settled, wants_country=session.country is None)
     return Step(session=settled, moves=(*moves, move))
@@ -704,6 +728,13 @@ def _composed(session: Session, event: Composed) -> Step:
         )
         return _abstain(session, decision, [])
     decision = Decision(outcome=Outcome.ANSWER, reason=None, basis="composed", sufficiency=level)
-    move = AnswerMove(domain=topic.assessment.domain, sufficiency=level, decision=decision, used=event.used)
+    move = AnswerMove(
+        domain=topic.assessment.domain,
+        stakes=topic.assessment.stakes,
+        sufficiency=level,
+        decision=decision,
+        used=event.used,
+    )
     told = replace(topic, settled=True, shown=(*topic.shown, *event.shown))
-    return Step(session=replace(session, topic=told, pending=None), moves=(move,))
+    kept = told if event.shown or topic.shown else None
+    return Step(session=replace(session, topic=kept, pending=None), moves=(move,))

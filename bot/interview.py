@@ -209,7 +209,7 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
         Intent.SMALL_TALK,
         re.compile(
-            r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?|ok|okay|cool|nice|lol|haha|k|yes|yeah|yep|sure|no|nope|hmm+|right|fine)[.! ?]*$"
+            r"^(?:how(?:s| is| are) (?:you|it going|things|your day|life)(?: \w+){0,3}|whats up|what(?:s| is) your name|who are you|tell me (?:a joke|something funny)|do you like \w+|nice weather(?: \w+){0,3}|how old are you|where are you from|whats your favou?rite \w+|can you hear me|are you there|anyone there|test(?:ing)?)[.! ?]*$"
         ),
     ),
 )
@@ -304,7 +304,8 @@ class Reader:
         is_correction = bool(_CORRECTION.search(said)) and any(profile.get(a) for a in facts)
         if pending is None:
             refusal = intent is Intent.DECLINE and len(said.split()) <= 9 and "?" not in said
-            if intent in _ONLY_WITH_A_QUESTION and not refusal:
+            wonders = intent is Intent.WHY and len(said.split()) <= 7
+            if intent in _ONLY_WITH_A_QUESTION and not refusal and not wonders:
                 intent = Intent.OTHER
             if is_correction:
                 intent = Intent.CORRECTION
@@ -326,7 +327,22 @@ class Reader:
             Intent.NONSENSE,
         ):
             return Read(intent, facts, age, confidence)
+        bare = re.fullmatch(
+            r"(?:im |i am )?(\d{2})(?: next \w+| soon| now| years old| yo)?", said.strip(" .!")
+        )
+        if bare and pending is not Attribute.AGE:
+            told_years = int(bare[1])
+            told = Answer(
+                standing=Standing.KNOWN,
+                at=at,
+                text=bare[1],
+                tags=frozenset({age_band(told_years)}),
+                volunteered=True,
+            )
+            return Read(Intent.ANSWER, {**facts, Attribute.AGE: told}, told_years, confidence)
         answer, strength = self._answer(text, said, vector, pending, at)
+        if answer is not None and not answer.tags and (facts or pending is Attribute.SELF_HARM_HISTORY):
+            return Read(Intent.ANSWER if facts else Intent.NONSENSE, facts, age, confidence)
         asks = bool(_QUESTION_MARKS.search(said))
         mash = intent is Intent.NONSENSE and confidence >= 1.0
         if asks and not mash and strength < 0.9 and (len(said.split()) > 3 or "?" in said):
@@ -621,7 +637,8 @@ def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
     elif attribute is Attribute.SELF_HARM_HISTORY:
         denied = tags and re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
         if denied and not re.search(
-            r"\bbut\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted", said
+            r"\b(?:but|though|until|except|although)\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted",
+            said,
         ):
             return {"none"}
         if len(tags) > 1:

@@ -17,6 +17,9 @@ from policies.domains import Stakes
 from policies.guidance import Guidance
 from policies.questions import Questions
 
+_HEARD = (
+    "plan", "current_thoughts", "recent_self_harm", "past_attempt", "past_self_harm", "past_thoughts", "none",
+)  # fmt: skip
 _ALREADY_KIND = ("that's", "that is", "no problem", "of course", "fine", "all right")
 MOST_LINES = 3
 """Lines shown at once: enough to choose from, few enough to read in distress."""
@@ -86,24 +89,27 @@ class Responder:
 
     # ------------------------------------------------------------------------------------------- moves
 
-    def render(self, move: Move, session: Session, *, answer: Sequence[str] = ()) -> Words:
+    def render(
+        self, move: Move, session: Session, *, answer: Sequence[str] = (), in_words: bool = True
+    ) -> Words:
         """The words of one move.
 
         Args:
             move: what the dialogue decided.
             session: the state after it.
             answer: the guarded sentences, for an answer.
+            in_words: echo what was understood in the person's words; off where those may not be shown.
         """
         if isinstance(move, Ask):
             return self._ask(move, session)
         if isinstance(move, Say):
-            return self._said(move, session)
+            return self._said(move, session, in_words=in_words)
         if isinstance(move, AnswerMove):
             return self._answer(move, session, answer)
         return self._abstain(move, session)
 
     def _ask(self, move: Ask, session: Session) -> Words:
-        question = self._questions.get(move.attribute, move.domain)
+        question = self._questions.worded(move.attribute, move.domain, _confidence(session))
         return Words(
             move="ask",
             text=question.phrasing(move.variant),
@@ -118,11 +124,13 @@ class Responder:
             },
         )
 
-    def _said(self, move: Say, session: Session) -> Words:
-        noted = "; ".join(self._noted(a, session) for a in move.noted)
+    def _said(self, move: Say, session: Session, *, in_words: bool) -> Words:
+        noted = "; ".join(self._noted(a, session, in_words=in_words) for a in move.noted)
         question = None
         if move.noted and session.topic:
-            question = self._questions.get(move.noted[0], session.topic.assessment.domain)
+            question = self._questions.worded(
+                move.noted[0], session.topic.assessment.domain, _confidence(session)
+            )
         key = "my_profile_empty" if move.key == "my_profile" and not move.noted else move.key
         resources: list[CrisisResource] = []
         if move.with_resources:
@@ -138,7 +146,7 @@ class Responder:
             if key == "declined" and not text.lower().startswith(_ALREADY_KIND):
                 text = self._say["declined_lead"] + " " + text
             if key in ("echo", "echo_first") and not noted:
-                text = self._say["echo_trust"] if key == "echo_first" else "Thank you."
+                text = self._say["thank_you"]
             if resources and key == "minor":
                 text += " " + self._say["minor_lines"]
             if resources:
@@ -153,7 +161,7 @@ class Responder:
             fields=extra,
         )
 
-    def _noted(self, attribute: Attribute, session: Session) -> str:
+    def _noted(self, attribute: Attribute, session: Session, *, in_words: bool = True) -> str:
         answer = session.profile.get(attribute)
         label = SPECS[attribute].label
         if answer is None:
@@ -163,16 +171,21 @@ class Responder:
         if answer.standing is Standing.UNKNOWN:
             return f"{label}: not sure"
         said = re.sub(r"\s+", " ", answer.text).strip(" .")
-        if attribute == Attribute.SELF_HARM_HISTORY:
-            return label
-        return f"{label}: “{said}”" if said else label
+        if attribute is Attribute.SELF_HARM_HISTORY:
+            heard = [t for t in _HEARD if t in answer.tags]
+            return self._say[f"heard_{heard[0]}" if heard else "heard_in_words"]
+        return f"{label}: “{said}”" if said and in_words else label
 
     def _answer(self, move: AnswerMove, session: Session, sentences: Sequence[str]) -> Words:
         parts = list(sentences)
         resources: tuple[dict[str, Any], ...] = ()
         history = session.profile.tags(Attribute.SELF_HARM_HISTORY) - {"none"}
-        low = session.topic is not None and session.topic.assessment.stakes is Stakes.LOW
-        if history or session.risk.level is RiskLevel.ELEVATED:
+        low = move.stakes is Stakes.LOW
+        suicidal = {Category.SUICIDE, Category.SELF_INJURY} & set(session.risk.categories)
+        unclear = session.risk.level is RiskLevel.ELEVATED and not session.risk.categories
+        if session.risk.level is RiskLevel.ELEVATED and not (history or suicidal or unclear):
+            resources = self._as_json(self.lines(session), session)
+        elif history or suicidal or unclear:
             lines = self.lines(session)
             parts.append(self._say["safety_tail"] + "\n" + self.listed(lines[:2], session))
             resources = self._as_json(lines, session)
@@ -184,7 +197,7 @@ class Responder:
             resources=resources,
             fields={
                 "domain": move.domain.value,
-                "stakes": session.topic.assessment.stakes.value if session.topic else Stakes.HIGH.value,
+                "stakes": move.stakes.value,
                 "sufficiency": move.sufficiency,
                 "used": [a.value for a in move.used],
             },
@@ -290,7 +303,12 @@ class Responder:
         first: list[dict[str, Any]] = []
         if country and country.emergency:
             first.append(
-                {"name": f"Emergency ({country.name})", "phone": country.emergency, "country": country.iso}
+                {
+                    "kind": "emergency",
+                    "name": f"Emergency ({country.name})",
+                    "phone": country.emergency,
+                    "country": country.iso,
+                }
             )
         return (*first, *({"kind": "crisis_line", **line.to_json()} for line in lines))
 
@@ -312,6 +330,10 @@ class Responder:
             }
             for k in dict.fromkeys((*keys, "trusted_person"))
         )[:3]
+
+
+def _confidence(session: Session) -> float:
+    return session.topic.assessment.confidence if session.topic else 0.0
 
 
 def _paragraphs(parts: Sequence[str]) -> str:

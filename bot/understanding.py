@@ -39,6 +39,7 @@ class Intent(StrEnum):
     WONT_CALL = "wont_call"
     CAN_YOU_CALL = "can_you_call"
     RUDE = "rude"
+    NOT_ENGLISH = "not_english"
     NONSENSE = "nonsense"
     OTHER = "other"
 
@@ -93,6 +94,7 @@ class Understood:
         facts: attributes it answers, asked or volunteered.
         assessment: of the question in it, where there is one.
         is_new_topic: the question is another one than the open topic's.
+        changes_subject: the message says that it changes the subject.
         is_minor: an age under the study's minimum was said.
         country: ISO 3166 code, where one was named in answer to "which country".
     """
@@ -101,5 +103,6 @@ class Understood:
     facts: Mapping[Attribute, Answer] = field(default_factory=dict, repr=False)
     assessment: Assessment | None = None
     is_new_topic: bool = False
+    changes_subject: bool = False
     is_minor: bool = False
     country: str | None = None

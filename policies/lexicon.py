@@ -47,10 +47,10 @@ def load(path: Path) -> Lexicon:
                 raise PolicyFileError(f"{path}: {name} has no tag {tag!r}")
             try:
                 body = "|".join(sources)
-                answers.setdefault(attribute, {})[tag] = re.compile(rf"(?<!\w)(?:{body})")
+                answers.setdefault(attribute, {})[tag] = re.compile(rf"(?<!\w)(?:{body})s?(?!\w)")
                 possessive = [s for s in sources if s.startswith("my ")]
                 alone = "|".join(possessive)
-                strict = rf"{FIRST_PERSON}(?:an? |the |so |really |very |too |just )*(?P<fact>{body})"
+                strict = rf"{FIRST_PERSON}(?:an? |the |so |really |very |too |just )*(?P<fact>{body})s?(?!\w)"
                 volunteered.setdefault(attribute, {})[tag] = re.compile(
                     rf"(?:{strict})" + (rf"|(?<!\w)(?P<own>{alone})" if alone else "")
                 )

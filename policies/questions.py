@@ -46,6 +46,9 @@ class Question:
         return self.phrasings[variant % len(self.phrasings)]
 
 
+SURE_OF_DOMAIN = 0.55
+
+
 class _Choice(BaseModel):
     model_config = ConfigDict(extra="forbid")
     label: str = Field(min_length=1, max_length=40)
@@ -71,10 +74,27 @@ class Questions:
     """Every question, by attribute and domain."""
 
     by_place: Mapping[tuple[Attribute, Domain], Question]
+    defaults: Mapping[Attribute, Question]
 
     def get(self, attribute: Attribute, domain: Domain) -> Question:
         """The question for an attribute as a domain words it."""
         return self.by_place[attribute, domain]
+
+    def worded(self, attribute: Attribute, domain: Domain, confidence: float) -> Question:
+        """As the domain words it where the domain is sure enough, and in words that fit any otherwise."""
+        return self.by_place[attribute, domain] if confidence >= SURE_OF_DOMAIN else self.defaults[attribute]
+
+
+def _question(attribute: Attribute, words: _Wording, default: _Wording) -> Question:
+    return Question(
+        attribute=attribute,
+        phrasings=tuple(words.phrasings),
+        choices=tuple(
+            Choice(label=c.label, tags=frozenset(c.tags)) for c in words.choices or default.choices or ()
+        ),
+        why=words.why or default.why or "",
+        declined=words.declined or default.declined or "",
+    )
 
 
 def load(path: Path) -> Questions:
@@ -85,6 +105,7 @@ def load(path: Path) -> Questions:
     """
     raw = read_yaml(path)
     by_place: dict[tuple[Attribute, Domain], Question] = {}
+    defaults: dict[Attribute, Question] = {}
     for attribute in Attribute:
         try:
             entry = _Entry.model_validate(raw[attribute.value])
@@ -96,6 +117,7 @@ def load(path: Path) -> Questions:
             raise PolicyFileError(f"{path}: {attribute.value}.{where}: {first['msg']}") from bad
         if not (entry.default.choices and entry.default.why and entry.default.declined):
             raise PolicyFileError(f"{path}: {attribute.value}.default needs choices, why and declined")
+        defaults[attribute] = _question(attribute, entry.default, entry.default)
         for domain in Domain:
             words = entry.domains.get(domain, entry.default)
             choices = words.choices or entry.default.choices
@@ -105,14 +127,8 @@ def load(path: Path) -> Questions:
                     raise PolicyFileError(
                         f"{path}: {attribute.value}: {choice.label!r}: no tag {sorted(outside)[0]!r}"
                     )
-            by_place[attribute, domain] = Question(
-                attribute=attribute,
-                phrasings=tuple(words.phrasings),
-                choices=tuple(Choice(label=c.label, tags=frozenset(c.tags)) for c in choices),
-                why=words.why or entry.default.why,
-                declined=words.declined or entry.default.declined,
-            )
-    return Questions(by_place)
+            by_place[attribute, domain] = _question(attribute, words, entry.default)
+    return Questions(by_place, defaults)
 
 
 @lru_cache(maxsize=1)

@@ -42,3 +42,6 @@ def main() -> None:
     except (BotError, PolicyError) as wrong:
         click.echo(f"raise-chat: {wrong}", err=True)
         sys.exit(2)
+    except Exception as failed:  # noqa: BLE001 (a traceback may hold what a person wrote)
+        click.echo(f"raise-chat: failed with {type(failed).__name__}; nothing was saved", err=True)
+        sys.exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import sys
 import textwrap
@@ -146,6 +147,8 @@ def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, 
 
 
 def _json_lines(conversation: Conversation) -> None:
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
     with asyncio.Runner() as runner:
         for number, line in enumerate(iter(sys.stdin.readline, ""), 1):
             if line.strip():

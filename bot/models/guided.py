@@ -32,6 +32,9 @@ from policies.planning.library import PathLibrary, path_weights, starter_entries
 LONGEST_REPLY = 248
 """Words of a reply, headings and questions included."""
 NEIGHBOURS = 25
+UNSURE, SURE_ALONE = 0.35, 0.75
+"""Confidence below which words that tell of nobody are not taken for a problem, and below which a short message after
+an answer is taken to belong to it."""
 SAME_TOPIC = 0.45
 """Cosine above which a new question belongs to the topic that was just answered."""
 
@@ -76,13 +79,14 @@ class GuidedModel:
         vector = self._encoder.encode([text])[0]
         pending = session.pending.attribute if session.pending else None
         domain = session.topic.assessment.domain if session.topic else Domain.LIFE
+        confidence = session.topic.assessment.confidence if session.topic else 0.0
         read = self._reader.read(
             text,
             vector,
             at=at,
             pending=pending,
             profile=session.profile,
-            question=self._questions.get(pending, domain) if pending else None,
+            question=self._questions.worded(pending, domain, confidence) if pending else None,
             chosen=chosen,
         )
         if session.risk.level is RiskLevel.NONE and read.intent in _AFTER_A_CARD:
@@ -91,21 +95,16 @@ class GuidedModel:
             answer.tags & {"child", "teen"} for a, answer in read.facts.items() if a is Attribute.AGE
         )
         understood = Understood(intent=read.intent, facts=read.facts, is_minor=is_minor)
-        if session.wants_country and len(text.split()) <= 8:
-            country = self._countries.find_country(text)
-            if country:
-                intent = (
-                    Intent.COUNTRY
-                    if read.intent
-                    in (Intent.OTHER, Intent.ANSWER, Intent.NONSENSE, Intent.SMALL_TALK, Intent.QUESTION)
-                    else read.intent
-                )
-                return replace(understood, country=country, intent=intent)
+        named = self._countries.is_country(text)
+        if named:
+            return replace(understood, country=named, intent=Intent.COUNTRY, facts={})
         lived = re.search(
-            r"\bi(?:'?m| am| live)(?: \w+){0,2} (?:in|from) (?:the )?([a-z ]{2,30})", text.lower()
+            r"\bi(?:'?m| am)?(?: live| living)? in (?:the )?([a-z ]{2,30})", text.lower().replace("’", "'")
         )
-        if lived and session.country is None:
+        if lived:
             understood = replace(understood, country=self._countries.find_country(lived[1]))
+        if pending is None and is_not_english(text) and self._encoder.pieces(text) > 1.5 * len(text.split()):
+            return replace(understood, intent=Intent.NOT_ENGLISH, facts={})
         if pending is not None and read.intent is not Intent.QUESTION:
             return understood
         if read.intent not in (
@@ -131,17 +130,27 @@ class GuidedModel:
             read.intent is Intent.NONSENSE and read.intent_confidence >= 1.0
         ):
             return understood
+        if (
+            len(said.split()) <= 2
+            and not interview.looks_like_question(text)
+            and (topic is None or topic.settled)
+        ):
+            return understood
         assessment = self.assess(text, vector)
+        changes = interview.opens_new_topic(text)
+        told_of_self = re.search(r"\b(?:i|im|ive|my|me|we|our)\b", said)
+        if assessment.confidence < UNSURE and not told_of_self and not interview.looks_like_question(text):
+            return understood
         is_new = True
         if topic is not None:
             near = float(vector @ self._encoder.encode([topic.query])[0])
             same = assessment.domain is topic.assessment.domain and assessment.group == topic.assessment.group
             short = len(said.split()) <= 12
-            leans = interview.follows_up(text) and short and not interview.opens_new_topic(text)
-            is_new = interview.opens_new_topic(text) or not (
-                leans or near >= SAME_TOPIC or (same and near > 0.2)
-            )
-        return replace(understood, assessment=assessment, is_new_topic=is_new)
+            leans = short and (interview.follows_up(text) or assessment.confidence < SURE_ALONE)
+            is_new = changes or not (leans or near >= SAME_TOPIC or (same and near > 0.2))
+            if short and not is_new:
+                assessment = topic.assessment
+        return replace(understood, assessment=assessment, is_new_topic=is_new, changes_subject=changes)
 
     def assess(self, text: str, vector: Vectors | None = None) -> Assessment:
         """Domain, scenario group, stakes and what the answer hangs on.
@@ -405,7 +414,7 @@ class GuidedModel:
 
 FOLLOW_UP_NEAR, FOLLOW_UP_NEAR_ELSEWHERE = 0.33, 0.45
 """Cosine a block needs to answer a follow-up, in the topic's own domain and in another."""
-LOW_NEAR, LOW_FEWEST = 0.22, 2
+LOW_NEAR, LOW_FEWEST = 0.3, 2
 """A light question is answered from blocks at least this near to it, if there are so many; otherwise plainly not."""
 
 CHANGE_NEAR = 0.2
@@ -470,6 +479,96 @@ FEELINGS = {
     "excited": "You sound full of energy for this, and that is worth a careful second look before you act.",
     "hopeful": "It is good that some hope is there; let us give it firm ground.",
 }
+
+
+_ENGLISH = frozenset(
+    [
+        "the",
+        "a",
+        "an",
+        "i",
+        "im",
+        "my",
+        "me",
+        "you",
+        "your",
+        "is",
+        "are",
+        "am",
+        "was",
+        "were",
+        "be",
+        "been",
+        "it",
+        "its",
+        "this",
+        "that",
+        "to",
+        "of",
+        "in",
+        "on",
+        "at",
+        "for",
+        "with",
+        "and",
+        "or",
+        "but",
+        "if",
+        "not",
+        "no",
+        "do",
+        "dont",
+        "does",
+        "did",
+        "have",
+        "has",
+        "had",
+        "can",
+        "cant",
+        "could",
+        "should",
+        "would",
+        "will",
+        "what",
+        "how",
+        "when",
+        "where",
+        "who",
+        "why",
+        "he",
+        "she",
+        "they",
+        "his",
+        "her",
+        "we",
+        "our",
+        "so",
+        "just",
+        "from",
+        "about",
+        "as",
+        "by",
+        "up",
+        "out",
+        "there",
+        "all",
+        "get",
+        "got",
+        "any",
+        "some",
+        "more",
+        "than",
+        "then",
+        "too",
+        "very",
+    ]
+)
+
+
+def is_not_english(text: str) -> bool:
+    """Whether a message of five words or more has none of the commonest English ones."""
+    words = re.findall(r"[^\W\d_]+", text.lower().replace("'", "").replace("’", ""))
+    return len(words) >= 5 and not any(word in _ENGLISH for word in words)
 
 
 def profile_tags(session: Session) -> dict[str, frozenset[str]]:

@@ -30,6 +30,7 @@ class Rule:
         unless: and none of these in it.
         requires: and, where given, one of these.
         about_other: it speaks of somebody else.
+        anywhere: looked for in the raw text in lower case, within words too, for scripts that set no words apart.
         attributes: only for answers to a question about one of these; empty for any text.
         examples: sentences it must fire on.
     """
@@ -43,6 +44,7 @@ class Rule:
     unless: re.Pattern[str] | None
     requires: re.Pattern[str] | None
     about_other: bool
+    anywhere: bool
     attributes: frozenset[Attribute]
     examples: tuple[str, ...]
 
@@ -75,6 +77,7 @@ def load(path: Path) -> Patterns:
     raw = read_yaml(path)
     macros: Mapping[str, str] = raw["macros"]
     rules = [_rule(path, entry, macros) for entry in (*raw["rules"], *raw["answers"])]
+    rules += [_rule(path, entry, macros, anywhere=True) for entry in raw["anywhere"]]
     names = [rule.name for rule in rules]
     twice = {name for name in names if names.count(name) > 1}
     if twice:
@@ -104,7 +107,7 @@ OUTSIDE_IDEAS = frozenset({"postpartum", "medical_sign", "decided"})
 """Ideas raised from the profile rather than from a pattern."""
 
 
-def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str]) -> Rule:
+def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str], *, anywhere: bool = False) -> Rule:
     def compiled(key: str) -> re.Pattern[str] | None:
         if not entry.get(key):
             return None
@@ -113,7 +116,8 @@ def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str]) -> Ru
             expanded = source
             for name, body in macros.items():
                 expanded = expanded.replace("{" + name + "}", body)
-            parts.append(rf"(?:(?<!\w)(?:{expanded}))" if not expanded.startswith("^") else f"(?:{expanded})")
+            free = anywhere or expanded.startswith("^")
+            parts.append(f"(?:{expanded})" if free else rf"(?:(?<!\w)(?:{expanded}))")
         try:
             return re.compile("|".join(parts))
         except re.error as bad:
@@ -132,6 +136,7 @@ def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str]) -> Ru
             patterns=patterns,
             unless=compiled("not"),
             requires=compiled("requires"),
+            anywhere=anywhere,
             about_other=entry.get("subject") == "other",
             attributes=frozenset(Attribute(a) for a in entry.get("attributes", ())),
             examples=tuple(entry.get("examples", ())),

@@ -8,11 +8,12 @@ combines the ideas of the message with those of the conversation.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bot.risk import patterns
-from bot.risk.normalise import normalise
+from bot.risk.normalise import LONGEST_SCREENED, normalise
 from bot.risk.patterns import Patterns, Rule
 from bot.risk.verdict import Category, RiskLevel, RiskState, Subject, Verdict, highest
 from policies.attributes import Attribute
@@ -113,6 +114,10 @@ class Screen:
         hits: list[_Hit] = []
         for sentence in _sentences(plain):
             hits.extend(self._in_sentence(sentence, plain, about=about, not_real=not_real))
+        if not text.isascii():
+            raw = unicodedata.normalize("NFKC", text[:LONGEST_SCREENED]).lower()
+            anywhere = (r for r in self._patterns.rules if r.anywhere and r.patterns.search(raw))
+            hits.extend(_Hit(rule, rule.level, rule.reason) for rule in anywhere)
         if about is not None:
             for part in re.split(r",|\band\b", text.lower()):
                 clause = " ".join(normalise(part).split())
@@ -148,6 +153,8 @@ class Screen:
             return
         cleaned = _MADE_SAFE.sub(" ~ ", _JOKE_IDIOM.sub(" ~ ", sentence))
         for rule in self._patterns.rules:
+            if rule.anywhere:
+                continue
             if rule.attributes and about not in rule.attributes:
                 continue
             found = rule.patterns.search(cleaned)

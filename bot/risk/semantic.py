@@ -54,7 +54,9 @@ class SemanticStage:
             level = RiskLevel.NONE
             needed = self._elevated_at if number == 0 else max(self._elevated_at, SURE_OF_A_PIECE)
             if self._any.probability(vector) >= needed:
-                least = self._imminent_at if number == 0 else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
+                least = (
+                    self._imminent_at if number == 0 else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
+                )
                 sure = self._imminent.probability(vector) >= least
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
@@ -67,6 +69,7 @@ class SemanticStage:
         return replace(
             verdict,
             level=highest(raised, verdict.level),
+            flags=verdict.flags | ({"ideation"} if kind == (Category.SUICIDE,) else frozenset()),
             categories=categories,
             rules=(*verdict.rules, f"meaning-{raised.value}"),
             why="close in meaning to messages of people in danger",

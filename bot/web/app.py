@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
+from bot.errors import SettingsError
 from bot.settings import Settings
 from bot.web import pages, ui
 from bot.web.shield import Shield
@@ -62,6 +63,8 @@ def create_app(settings: Settings) -> FastAPI:
         PolicyError: a policy file or the encoder cannot be used: better no chat than one without its safety net.
         SettingsError: Chainlit is missing.
     """
+    if settings.country and settings.country not in crisis.shipped().countries:
+        raise SettingsError(f"RAISE_COUNTRY={settings.country} is not in our resources; ISO codes such as GB")
     prepare_environment(settings)
     quiet_logs()
     from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)

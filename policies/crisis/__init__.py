@@ -93,7 +93,7 @@ class Directory:
         return frozenset(re.sub(r"^https?://(?:www\.)?|/.*$", "", r.web) for r in all_lines if r.web)
 
     def find_country(self, text: str) -> str | None:
-        """The ISO code of a country named in a short text, or None."""
+        """The ISO code of a country named in a text, or None; a bare code counts only in capitals ("GB", not "is")."""
         said = re.sub(r"[^a-z ]", "", text.lower().replace("’", "'").replace("'", "")).strip()
         best: tuple[int, str] | None = None
         for name, iso in self._names().items():
@@ -102,8 +102,20 @@ class Directory:
                 best = (len(name), iso)
         if best:
             return best[1]
-        bare = text.strip().upper().rstrip(".")
+        bare = text.strip().rstrip(".")
         return bare if bare in self.countries else None
+
+    def is_country(self, text: str) -> str | None:
+        """The ISO code where a whole message names a country and nothing else ("UK", "I'm in France"), or None."""
+        said = re.sub(r"[^a-z ]", "", text.lower().replace("’", "'").replace("'", "")).strip()
+        said = re.sub(
+            r"^(?:no |not \w+ |actually |sorry )*(?:im |i am |we are |i live |live |its |it is )*(?:in |from |at )*(?:the )?",
+            "",
+            said,
+        )
+        said = re.sub(r" (?:now|here|actually|please|at the moment)$", "", said)
+        found = self._names().get(said) or self._names().get("the " + said)
+        return found or self.find_country(text if len(text.strip()) <= 3 else "")
 
     def _names(self) -> dict[str, str]:
         names = {c.name.lower(): iso for iso, c in self.countries.items()}
@@ -111,7 +123,7 @@ class Directory:
 
 
 _ALIASES = {
-    "uk": "GB", "england": "GB", "scotland": "GB", "wales": "GB", "northern ireland": "GB", "britain": "GB",
+    "uk": "GB", "u k": "GB", "us": "US", "england": "GB", "scotland": "GB", "wales": "GB", "northern ireland": "GB", "britain": "GB",
     "great britain": "GB", "london": "GB", "usa": "US", "america": "US", "the states": "US", "united states": "US",
     "us of a": "US", "holland": "NL", "the netherlands": "NL", "deutschland": "DE", "espana": "ES", "brasil": "BR",
     "italia": "IT", "polska": "PL", "sverige": "SE", "turkiye": "TR", "korea": "KR", "south korea": "KR",

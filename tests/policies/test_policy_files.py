@@ -158,7 +158,16 @@ def test_a_retired_number_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("said", "iso"),
-    [("I'm in the UK", "GB"), ("france", "FR"), ("de", "DE"), ("south korea", "KR"), ("nowhere", None)],
+    [
+        ("I'm in the UK", "GB"),
+        ("france", "FR"),
+        ("DE", "DE"),
+        ("de", None),
+        ("no", None),
+        ("is", None),
+        ("south korea", "KR"),
+        ("nowhere", None),
+    ],
 )
 def test_a_country_is_found_when_named_and_never_guessed(said: str, iso: str | None) -> None:
     assert crisis.shipped().find_country(said) == iso
