@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from bot.acquisition import Candidate
+from bot.acquisition import Candidate, is_troubled
 from bot.risk.verdict import RiskLevel, RiskState
 from bot.understanding import Assessment
 from policies.attributes import Attribute, Profile, Standing
@@ -138,6 +138,7 @@ def decide(
     """
     level = sufficiency(assessment, profile, at=at)
     raised = risk.level is RiskLevel.ELEVATED and assessment.stakes is not Stakes.LOW
+    one_more = 1 if is_troubled(profile) and assessment.stakes is Stakes.MODERATE else 0
     stakes = Stakes.HIGH if raised else assessment.stakes
 
     def made(outcome: Outcome, reason: Reason | None, basis: str) -> Decision:
@@ -151,7 +152,7 @@ def decide(
         return made(Outcome.ANSWER, None, "low_stakes")
     if not wants_answer:
         may_ask = (
-            asked < thresholds.budget[stakes]
+            asked < thresholds.budget[stakes] + one_more
             and asks < thresholds.most_questions
             and candidate is not None
             and candidate.gain >= thresholds.least_gain[stakes]

@@ -10,6 +10,7 @@ from datetime import datetime
 from bot.risk.verdict import Category, RiskLevel, RiskState, Subject
 from bot.understanding import Assessment
 from policies.attributes import PSYCHOLOGICAL, Attribute, Profile
+from policies.domains import Stakes
 
 FIXED_ORDER = (Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY, Attribute.HEALTH)
 """The arm that asks everyone the same: the paper's three strongest, then health (its Figure 4)."""
@@ -51,6 +52,25 @@ class Candidate:
 
     attribute: Attribute
     gain: float
+
+
+HEAVY_SHARE = 0.5
+"""What the hardest question is worth where stakes are moderate and nothing said so far calls for it."""
+
+
+def is_troubled(profile: Profile) -> bool:
+    """Whether what is known of mood or feeling calls for the hardest question."""
+    mood = profile.tags(Attribute.MENTAL_STATE) - WELL[Attribute.MENTAL_STATE] - {"anxious"}
+    feeling = profile.tags(Attribute.EMOTION) & {
+        "hopeless",
+        "desperate",
+        "trapped",
+        "burden",
+        "numb",
+        "humiliated",
+        "ashamed",
+    }
+    return bool(mood or feeling)
 
 
 def next_attribute(
@@ -98,6 +118,9 @@ def next_attribute(
         left = [
             a for a in left if a in serving or a in PSYCHOLOGICAL or a in (Attribute.HEALTH, Attribute.AGE)
         ]
+    if assessment.stakes is Stakes.MODERATE and risk.level is RiskLevel.NONE and not is_troubled(profile):
+        heavy = Attribute.SELF_HARM_HISTORY
+        weights[heavy] = weights.get(heavy, 0.0) * HEAVY_SHARE
     well = sum(bool(profile.tags(a)) and profile.tags(a) <= WELL[a] for a in PSYCHOLOGICAL)
     if well and risk.level is RiskLevel.NONE:
         for attribute in PSYCHOLOGICAL:

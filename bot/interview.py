@@ -167,13 +167,13 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
         Intent.JUST_ANSWER,
         re.compile(
-            r"\b(?:just|please|can you|cant you|could you|would you)(?: \w+){0,3} (?:answer|tell me|give me (?:the|an) (?:answer|advice))\b(?! (?:about|how|what|if|why))|\b(?:stop|enough|no more|too many|quit|skip|cut)(?: \w+){0,3} questions?|^(?:answer|just answer)(?: me| it| now| the question| please)*$|get to the point|just (?:say|tell) it|stop asking"
+            r"\b(?:just|please|can you|cant you|could you|would you)(?: \w+){0,3} (?:answer|tell me|give me (?:the|an) (?:answer|advice))\b(?! (?:about|how|what|if|why))|\b(?:stop|enough|no more|too many|quit|skip|cut)(?: \w+){0,3} questions?|^(?:answer|just answer)(?: me| it| now| the question| please)*$|get to the point|just (?:say|tell) it|stop asking(?! (?:me )?(?:that|this|about))"
         ),
     ),
     (
         Intent.DECLINE,
         re.compile(
-            r"\b(?:rather not|prefer not|dont (?:want|wish|feel like|like|care)(?: to)? (?:to )?(?:say|answer|tell|share|talk about (?:it|that|this)|discuss|go into|saying|answering|sharing)|not comfortable|none of your|no comment|not (?:saying|telling|answering|going to (?:say|answer|tell|share))|wont (?:say|answer|tell|share)|id like to skip|too personal|thats private|thats personal|keep (?:that|it) (?:private|to myself)|not your business|no thanks|no thank you|cant (?:share|say) that)\b|^(?:skip|pass|next|nope next|private|decline|skip (?:it|this|that|this one)|next (?:question|one|please)|no answer|mind your (?:own )?business|n/a|na)\b[.! ]*(?:please)?$"
+            r"\b(?:rather not|prefer not|stop asking (?:me )?(?:that|this|about)|dont (?:want|wish|feel like|like|care)(?: to)? (?:to )?(?:say|answer|tell|share|talk about (?:it|that|this)|discuss|go into|saying|answering|sharing)|not comfortable|none of your|no comment|not (?:saying|telling|answering|going to (?:say|answer|tell|share))|wont (?:say|answer|tell|share)|id like to skip|too personal|thats private|thats personal|keep (?:that|it) (?:private|to myself)|not your business|no thanks|no thank you|cant (?:share|say) that)\b|^(?:skip|pass|next|nope next|private|decline|skip (?:it|this|that|this one)|next (?:question|one|please)|no answer|mind your (?:own )?business|n/a|na)\b[.! ]*(?:please)?$"
         ),
     ),
     (
@@ -518,7 +518,7 @@ _BELIEVED = {
 """How sure the intent classifier must be, by intent."""
 
 _BELIEVED_PENDING = {
-    "decline": 0.6, "dont_know": 0.6, "why": 0.6, "just_answer": 0.6, "nonsense": 0.75, "answer": 0.5, "question": 0.5,
+    "decline": 0.75, "dont_know": 0.6, "why": 0.6, "just_answer": 0.6, "nonsense": 0.75, "answer": 0.5, "question": 0.5,
     "correction": 0.7, "dispute": 0.75, "my_profile": 0.75, "about": 0.8, "human": 0.8,
 }  # fmt: skip
 """The same while a question is open: one word such as "grateful" is an answer then, not thanks."""

@@ -476,7 +476,7 @@ FEELINGS = {
     "angry": "The anger makes sense; it can wait beside you while you choose what helps.",
     "anxious": "The worry you describe is real, so let us take the next steps one at a time.",
     "confused": "Not knowing which way to turn is fair with something like this.",
-    "excited": "You sound full of energy for this, and that is worth a careful second look before you act.",
+    "excited": "There is a lot of energy in this; let us use it with some care.",
     "hopeful": "It is good that some hope is there; let us give it firm ground.",
 }
 

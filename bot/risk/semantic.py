@@ -17,7 +17,7 @@ from policies.encoder import Encoder
 MOST_SENTENCES = 48
 SURE_OF_A_PIECE, SURE_OF_DANGER_IN_A_PIECE = 0.9, 0.985
 """One sentence of many must be surer than a whole message: each is another chance of a false alarm."""
-SURE_OF_KIND = 0.5
+SURE_OF_KIND, SURE_ENOUGH_IN_DANGER = 0.65, 0.45
 """Below it the kind of danger is left open, and the words shown name none."""
 _LONG = 45
 _SENTENCE = re.compile(r"(?<=[.!?\n])\s+")
@@ -64,7 +64,8 @@ class SemanticStage:
                 category, confidence = self._category.best(vector)
         if raised.rank <= verdict.level.rank:
             return verdict
-        kind = (Category(category),) if confidence >= SURE_OF_KIND else ()
+        needed = SURE_OF_KIND if raised is RiskLevel.ELEVATED else SURE_ENOUGH_IN_DANGER
+        kind = (Category(category),) if confidence >= needed else ()
         categories = (*kind, *(c for c in verdict.categories if c not in kind))
         return replace(
             verdict,
