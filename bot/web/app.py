@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -35,6 +36,15 @@ def prepare_environment(settings: Settings) -> None:
     os.environ["LITERAL_API_KEY"] = ""
     ui.build()
     ui.write_translation(ui.ROOT / ".chainlit" / "translations" / "en-US.json")
+
+
+async def _forget_hourly() -> None:
+    """Visitors who are gone for a day are forgotten even when nobody else comes."""
+    from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
+
+    while True:
+        await asyncio.sleep(3600)
+        chat.forget_old()
 
 
 class TypeOnly(logging.Filter):
@@ -78,7 +88,9 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if config.code.on_app_startup:
             await config.code.on_app_startup()
+        forgetting = asyncio.create_task(_forget_hourly())
         yield
+        forgetting.cancel()
         if config.code.on_app_shutdown:
             await config.code.on_app_shutdown()
         shutil.rmtree(files, ignore_errors=True)

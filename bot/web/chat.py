@@ -56,13 +56,18 @@ def _fresh(before: Session | None = None) -> Conversation:
     return Conversation(parts, session)
 
 
+def forget_old() -> None:
+    """Drop who has not been here for a day, and the longest away where there are too many."""
+    now = time.monotonic()
+    for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
+        del visitors[old]
+    while len(visitors) >= MOST_VISITORS:
+        del visitors[min(visitors, key=lambda c: visitors[c].seen_at)]
+
+
 def _visitor() -> Visitor:
     now = time.monotonic()
-    if len(visitors) > MOST_VISITORS // 2:
-        for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
-            del visitors[old]
-        while len(visitors) >= MOST_VISITORS:
-            del visitors[min(visitors, key=lambda c: visitors[c].seen_at)]
+    forget_old()
     code = cl.context.session.user.identifier
     found = visitors.setdefault(code, Visitor(_fresh()))
     found.seen_at = now

@@ -163,3 +163,52 @@ async def test_what_is_stale_may_be_asked_anew(parts: Parts, clock: Any) -> None
     clock.move(days=20)
     await say(conversation, "Different thing: my landlord wants me out by Friday, what can I do?")
     assert not conversation.session.profile.is_known(Attribute.EMOTION, at=clock())
+
+
+@pytest.mark.parametrize(
+    "words", ["Thoughts now", "yes", "sometimes, at night", "no but I've been looking up ways"]
+)
+async def test_yes_to_thoughts_of_self_harm_is_met_with_people(parts: Parts, words: str) -> None:
+    conversation = Conversation.start(parts)
+    moves = await say(conversation, WORRY)
+    while moves[-1].attribute is not Attribute.SELF_HARM_HISTORY:
+        moves = await say(conversation, "prefer not to say")
+    moves = await say(conversation, words)
+    assert any(w.resources for w in moves), [w.text[:60] for w in moves]
+    assert conversation.session.risk.level.value != "none"
+
+
+async def test_a_failing_screen_is_no_stack_trace(parts: Parts, caplog: pytest.LogCaptureFixture) -> None:
+    class Breaks:
+        def screen(self, *_: Any, **__: Any) -> Any:
+            raise ValueError("secret words of the person")
+
+    moves = await say(Conversation.start(replace(parts, screen=Breaks())), WORRY)  # type: ignore[arg-type]
+    assert moves[-1].resources and "not yours" in moves[-1].text
+    assert "secret words" not in caplog.text
+
+
+async def test_a_hand_over_sticks_until_the_subject_changes(parts: Parts) -> None:
+    conversation = Conversation.start(parts)
+    moves = await say(
+        conversation, "I'm 14. My coach texts me at night and wants me to keep it secret. What do I do?"
+    )
+    while moves[-1].move == "ask":
+        moves = await say(conversation, "scared")
+    assert moves[-1].move == "abstain"
+    assert (await say(conversation, "he said it is our secret"))[-1].move == "abstain"
+
+
+async def test_a_number_a_person_wrote_is_not_echoed(parts: Parts) -> None:
+    conversation = Conversation.start(parts)
+    moves = await say(conversation, "I'm 41. My back hurts, what can I take for it?")
+    assert moves[-1].attribute is not None
+    said = await say(conversation, "pain, my doctor is on 555-123-4567 or evil-clinic.com")
+    assert all("555" not in w.text and "evil-clinic" not in w.text for w in said)
+
+
+async def test_a_bare_no_in_a_crisis_is_no_country(parts: Parts) -> None:
+    conversation = Conversation.start(parts)
+    await say(conversation, "I am going to kill myself tonight")
+    moves = await say(conversation, "no")
+    assert conversation.session.country is None and "Norway" not in moves[-1].text
