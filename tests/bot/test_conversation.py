@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts
-from bot.dialogue import Arm, Session
+from bot.conversation import Conversation, Parts, _raised_by_answer
+from bot.dialogue import AbstainMove, Arm, Rules, Said, Session, Topic, step
 from bot.errors import ModelUnavailable
 from bot.models.protocol import Draft
 from bot.responding import Words
-from bot.understanding import Understood
-from policies.attributes import Attribute
+from bot.risk.verdict import RiskLevel, Verdict
+from bot.understanding import Assessment, Intent, Understood
+from policies import thresholds
+from policies.attributes import Answer, Attribute, Standing
+from policies.domains import Domain, Stakes
 
 WORRY = "my wife left and I've stopped going to work, what do I do?"
 
@@ -188,22 +191,38 @@ async def test_a_failing_screen_is_no_stack_trace(parts: Parts, caplog: pytest.L
     assert "secret words" not in caplog.text
 
 
-async def test_a_hand_over_sticks_until_the_subject_changes(parts: Parts) -> None:
-    conversation = Conversation.start(parts)
-    moves = await say(
-        conversation, "I'm 14. My coach texts me at night and wants me to keep it secret. What do I do?"
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_hand_over_sticks_until_the_subject_changes(clock: Any, changes: bool) -> None:
+    light = Assessment(domain=Domain.LIFE, group="moving_house", stakes=Stakes.LOW, weights={})
+    grave = Assessment(
+        domain=Domain.EDUCATION, group="teacher_boundary", stakes=Stakes.HIGH, weights={Attribute.AGE: 1.0}
     )
-    while moves[-1].move == "ask":
-        moves = await say(conversation, "scared")
-    assert moves[-1].move == "abstain"
-    assert (await say(conversation, "he said it is our secret"))[-1].move == "abstain"
+    session = Session(
+        turn=3, introduced=True, topic=Topic(query="q", assessment=grave, settled=True, handed_over=True)
+    )
+    understood = Understood(
+        intent=Intent.QUESTION, assessment=light, is_new_topic=True, changes_subject=changes
+    )
+    event = Said(at=clock(), text="t", verdict=Verdict(), understood=understood)
+    done = step(session, event, Rules(thresholds=thresholds.shipped()))
+    assert any(isinstance(m, AbstainMove) for m in done.moves) is not changes
+    assert bool(done.effects) is changes
 
 
-async def test_a_number_a_person_wrote_is_not_echoed(parts: Parts) -> None:
-    conversation = Conversation.start(parts)
-    moves = await say(conversation, "I'm 41. My back hurts, what can I take for it?")
-    assert moves[-1].attribute is not None
-    said = await say(conversation, "pain, my doctor is on 555-123-4567 or evil-clinic.com")
+def test_an_answer_read_as_thoughts_now_is_elevated_even_where_no_rule_fired(clock: Any) -> None:
+    told = Answer(standing=Standing.KNOWN, at=clock(), text="x", tags=frozenset({"current_thoughts"}))
+    read = Understood(intent=Intent.ANSWER, facts={Attribute.SELF_HARM_HISTORY: told})
+    assert _raised_by_answer(Verdict(), read).level is RiskLevel.ELEVATED
+    steady = Answer(standing=Standing.KNOWN, at=clock(), text="x", tags=frozenset({"none"}))
+    calm = Understood(intent=Intent.ANSWER, facts={Attribute.SELF_HARM_HISTORY: steady})
+    assert _raised_by_answer(Verdict(), calm).level is RiskLevel.NONE
+
+
+async def test_a_number_or_link_a_person_wrote_is_not_echoed(parts: Parts) -> None:
+    conversation = Conversation.start(parts, arm=Arm.FIXED_ORDER)
+    assert (await say(conversation, WORRY))[-1].attribute is Attribute.EMOTION
+    said = await say(conversation, "mostly calm, I run evil-clinic.com and my desk is 555-123-4567")
+    assert Attribute.EMOTION in conversation.session.profile
     assert all("555" not in w.text and "evil-clinic" not in w.text for w in said)
 
 
