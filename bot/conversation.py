@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from bot import dialogue
 from bot.abstention import Reason
-from bot.dialogue import AnswerMove, Arm, Composed, Move, Rules, Said, Say, Session, Step
+from bot.dialogue import AnswerMove, Arm, Composed, Move, Rules, Said, Say, Session, Silence, Step
 from bot.errors import ModelUnavailable
+from bot.escalation import Desk, Referral
 from bot.models.guided import GuidedModel
 from bot.models.protocol import Draft, LanguageModel
 from bot.responding import Responder, Words
 from bot.risk import state as risk_state
+from bot.risk.clauses import ReadingStage
 from bot.risk.guard import Guard
+from bot.risk.opinion import Opinion, Second
+from bot.risk.replies import ReplyJudge
 from bot.risk.screen import Screen
-from bot.risk.semantic import SemanticStage
+from bot.risk.semantic import RECENT, RECENT_CHARACTERS, SemanticStage
+from bot.risk.stages import Stages
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
 from bot.understanding import Understood
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.attributes import Answer, Attribute, Profile, Standing
+from policies.crisis import cards
+from policies.domains import Domain
 from policies.errors import EncoderError
+from privacy.reading import ReadingError, TimedParser
 
 LONGEST_ANSWERED = 4_000
 """Characters of a message that is understood and answered; a longer one is screened all the same."""
+
+READING_SECONDS = 0.4
+HURRY_SECONDS = 0.5
+MODEL_SECONDS = 60.0
+"""What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
 
 log = logging.getLogger("raise.conversation")
 
@@ -36,22 +50,26 @@ class Parts:
     """Everything a conversation is made of, built once and shared by all sessions.
 
     Attributes:
-        screen: the text stage; never absent.
-        semantic: the semantic stage, or None where no encoder is installed.
+        stages: the risk screen; its text stage is never absent.
+        parser: for the reading stage, or None.
+        opinion: a model's opinion on risk, or None; it can only raise.
         model: understands and composes.
         responder: words.
         guard: checks every sentence out.
         rules: thresholds and the study's attributes.
         clock: aware UTC.
+        desk: counts referrals and tells the on-call contact, or None.
     """
 
-    screen: Screen
-    semantic: SemanticStage | None
+    stages: Stages
+    parser: TimedParser | None
+    opinion: Opinion | None
     model: LanguageModel
     responder: Responder
     guard: Guard
     rules: Rules
     clock: Callable[[], datetime]
+    desk: Desk | None = None
 
 
 def now() -> datetime:
@@ -59,8 +77,20 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def build_parts(*, clock: Callable[[], datetime] = now, minimum_age: int = 18) -> Parts:
+def build_parts(
+    *,
+    clock: Callable[[], datetime] = now,
+    minimum_age: int = 18,
+    desk: Desk | None = None,
+    on_call: str | None = None,
+) -> Parts:
     """Load everything that ships: policies, encoder, classifiers.
+
+    Args:
+        clock: aware UTC.
+        minimum_age: below it the conversation changes.
+        desk: counts referrals and tells the on-call contact.
+        on_call: how fast that contact answers, as people read it; None where nobody is told.
 
     Raises:
         PolicyError: a policy file or the encoder cannot be used.
@@ -69,23 +99,53 @@ def build_parts(*, clock: Callable[[], datetime] = now, minimum_age: int = 18) -
     directory = crisis.shipped()
     brain = encoder.built_in()
     return Parts(
-        screen=screen,
-        semantic=SemanticStage(brain, classifiers.shipped()),
+        stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
+        parser=_warm_parser(),
+        opinion=None,
         model=GuidedModel(brain, minimum_age=minimum_age),
-        responder=Responder(guidance.shipped(), questions.shipped(), directory),
-        guard=Guard(screen, directory),
+        responder=Responder(
+            guidance.shipped(), questions.shipped(), directory, cards=cards.shipped(), on_call=on_call
+        ),
+        guard=Guard(
+            screen,
+            directory,
+            judge=ReplyJudge(brain, classifiers.shipped()),
+            vetted=frozenset(block.text for block in guidance.shipped().all_blocks()),
+        ),
         rules=Rules(thresholds=thresholds.shipped()),
         clock=clock,
+        desk=desk,
     )
+
+
+def _warm_parser() -> TimedParser | None:
+    """The parser, loaded now so that the first message does not wait; None where it is not installed."""
+    parser = TimedParser()
+    try:
+        parser.warm()
+    except ReadingError as missing:
+        log.error("no reading stage: %s", missing)
+        return None
+    return parser
 
 
 class Conversation:
     """One person's conversation. One message at a time: a lock holds the next back until a turn is done."""
 
-    def __init__(self, parts: Parts, session: Session | None = None) -> None:
+    def __init__(self, parts: Parts, session: Session | None = None, *, person: str = "anonymous") -> None:
+        """A conversation from its beginning, or from a session that was kept.
+
+        Args:
+            parts: shared parts.
+            session: what is known already.
+            person: pseudonym for on-call notices.
+        """
         self._parts = parts
+        self._person = person
         self._session = session or Session()
         self._lock = asyncio.Lock()
+        self._second = Second()
+        self._recent: deque[str] = deque(maxlen=RECENT)
 
     @property
     def session(self) -> Session:
@@ -120,7 +180,7 @@ class Conversation:
             brain = encoder.built_in()
             reader = Reader(brain)
             for attribute, text in profile.items():
-                verdict = parts.screen.screen(text, state=risk, answering=attribute)
+                verdict = parts.stages.heard(text, state=risk, answering=attribute)
                 risk = risk_state.after(risk, verdict, says_safe=False)
                 read = reader.read(text, brain.encode([text])[0], at=at, pending=attribute, profile=Profile())
                 known = read.facts.get(attribute)
@@ -159,18 +219,50 @@ class Conversation:
             async for words in self._turn(text, chosen=False):
                 yield words
 
+    async def silent(self) -> AsyncIterator[Words]:
+        """Nothing came for a while: after a card of danger the person hears that someone is still here."""
+        async with self._lock:
+            step = dialogue.step(self._session, Silence(at=self._parts.clock()), self._parts.rules)
+            self._session = step.session
+            for move in step.moves:
+                yield self._worded(move, step.session)
+
     async def _turn(self, text: str, *, chosen: bool) -> AsyncIterator[Words]:
         before = self._session
         text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()
+        self._second = Second.asked(self._parts.opinion, text, before=self._second)
+        referred = False
         try:
-            verdict = self._screened(text)
-            async for words in self._moves(text, verdict, chosen=chosen):
+            verdict = await self._screened(text)
+            async for words in self._moves(text, verdict, self._second, chosen=chosen):
+                referred = referred or _is_referral(words)
                 yield words
         except Exception as failed:  # noqa: BLE001 (the last door: nothing may reach the person as a stack trace)
             log.error("turn failed: %s", type(failed).__name__)
             for words in self._failed(before, verdict):
+                referred = referred or _is_referral(words)
                 yield words
+        finally:
+            self._recent.append(text[:RECENT_CHARACTERS])
+            if referred:
+                self._note_referral(before)
+
+    def _note_referral(self, before: Session) -> None:
+        """Counted, and told where somebody is on call; never waited for."""
+        risk = self._session.risk
+        if self._parts.desk is None or risk.level is RiskLevel.NONE:
+            return
+        self._parts.desk.note(
+            Referral(
+                person=self._person,
+                level=risk.level,
+                category=risk.categories[0].value if risk.categories else "unclear",
+                country=self._session.country or "",
+                at=self._parts.clock(),
+                is_news=risk.level.rank > before.risk.level.rank,
+            )
+        )
 
     def _failed(self, before: Session, verdict: Verdict) -> list[Words]:
         """Our own machinery failed: the risk state moves on all the same, and people are shown."""
@@ -189,9 +281,9 @@ class Conversation:
             return []
         return [self._parts.responder.render(Say(key="ai_notice"), before)]
 
-    def _screened(self, text: str) -> Verdict:
-        """The raw text, first, at any length. Only the semantic stage may be missing."""
-        session = self._session
+    async def _screened(self, text: str) -> Verdict:
+        """The raw text, first, at any length; then what the parse and the meaning add, each within its time."""
+        session, parts = self._session, self._parts
         flags = set()
         if session.profile.tags(Attribute.HEALTH) & {"postpartum"} or session.profile.tags(
             Attribute.MENTAL_STATE
@@ -199,34 +291,42 @@ class Conversation:
             flags.add("postpartum")
         if session.topic is not None and "chest" in session.topic.query.lower():
             flags.add("medical_maybe")
+        if session.topic is not None and session.topic.assessment.domain is Domain.RELATIONSHIP:
+            flags.add("close_tie")
         pending = session.pending.attribute if session.pending else None
-        verdict = self._parts.screen.screen(text, state=session.risk, answering=pending, profile_flags=flags)
-        if self._parts.semantic is None:
-            return verdict
+        verdict = parts.stages.heard(text, state=session.risk, answering=pending, profile_flags=flags)
         try:
-            return self._parts.semantic.deepen(
+            reading = await parts.parser.read(text, within=READING_SECONDS) if parts.parser else None
+            return parts.stages.deepened(
                 text,
                 verdict,
-                not_real=bool(verdict.flags & {"not_real", "bereaved"}) or "not_real" in session.risk.flags,
-                is_short_answer=pending not in (None, Attribute.SELF_HARM_HISTORY) and len(text.split()) < 8,
+                reading=reading,
+                state=session.risk,
+                answering=pending,
+                recent=tuple(self._recent),
             )
-        except Exception as failed:  # noqa: BLE001 (a second opinion: its failure is logged, the rules have decided)
-            log.error("semantic stage failed: %s", type(failed).__name__)
+        except Exception as failed:  # noqa: BLE001 (second opinions: their failure is logged, the text stage has decided)
+            log.error("deepening failed: %s", type(failed).__name__)
             return verdict
 
-    async def _moves(self, text: str, verdict: Verdict, *, chosen: bool) -> AsyncIterator[Words]:
+    async def _moves(
+        self, text: str, verdict: Verdict, second: Second, *, chosen: bool
+    ) -> AsyncIterator[Words]:
         parts, session = self._parts, self._session
         at = parts.clock()
+        verdict = second.late(verdict)
         imminent = RiskLevel.IMMINENT in (verdict.level, session.risk.level)
         if len(text) > LONGEST_ANSWERED and not imminent:
-            risk = risk_state.after(session.risk, verdict, says_safe=False)
-            self._session = replace(session, turn=session.turn + 1, risk=risk, introduced=True)
-            for words in self._notice(session):
+            verdict = await second.raised(verdict)
+            imminent = verdict.level is RiskLevel.IMMINENT
+        if len(text) > LONGEST_ANSWERED and not imminent:
+            async for words in self._too_long(verdict):
                 yield words
-            yield parts.responder.failure(self._session, key="too_long")
             return
-        understood = await parts.model.understand(text[:LONGEST_ANSWERED], session, at=at, chosen=chosen)
+        understood = await self._understood(text[:LONGEST_ANSWERED], at=at, chosen=chosen, hurry=imminent)
         verdict = _raised_by_answer(verdict, understood)
+        if not imminent:
+            verdict = await second.raised(verdict)
         step = dialogue.step(
             session, Said(at=at, text=text, verdict=verdict, understood=understood), parts.rules
         )
@@ -240,11 +340,36 @@ class Conversation:
                 sentences = answer if isinstance(move, AnswerMove) else ()
                 yield parts.responder.render(move, done.session, answer=sentences)
 
+    async def _too_long(self, verdict: Verdict) -> AsyncIterator[Words]:
+        """Screened, not understood: the risk state moves on, help is shown, nothing is lost."""
+        session = self._session
+        risk = risk_state.after(session.risk, verdict, says_safe=False)
+        self._session = replace(session, turn=session.turn + 1, risk=risk, introduced=True)
+        for words in self._notice(session):
+            yield words
+        yield self._parts.responder.failure(self._session, key="too_long")
+
+    async def _understood(self, text: str, *, at: datetime, chosen: bool, hurry: bool) -> Understood:
+        """What the model reads; in danger it has little time, as the card does not wait for it."""
+        model, session = self._parts.model, self._session
+        if not hurry:
+            async with asyncio.timeout(MODEL_SECONDS):
+                return await model.understand(text, session, at=at, chosen=chosen)
+        try:
+            async with asyncio.timeout(HURRY_SECONDS):
+                return await model.understand(text, session, at=at, chosen=chosen)
+        except Exception as failed:  # noqa: BLE001 (time-outs too: the card comes first)
+            log.error("not understood in time: %s", type(failed).__name__)
+            return Understood()
+
     def _worded(self, move: Move, session: Session) -> Words:
         """A move in words; what a person wrote is echoed only where the guard lets it out."""
         words = self._parts.responder.render(move, session)
-        echoes = isinstance(move, Say) and move.noted
-        if echoes and any(self._parts.guard.refuse(line) for line in words.text.split("\n")):
+        if not isinstance(move, Say):
+            return words
+        own_plan = move.key in ("plan_done", "plan_shown")
+        refused = self._parts.guard.harms if own_plan else self._parts.guard.refuse
+        if (move.noted or own_plan) and any(refused(line) for line in words.text.split("\n")):
             return self._parts.responder.render(move, session, in_words=False)
         return words
 
@@ -253,8 +378,9 @@ class Conversation:
         parts = self._parts
         session = replace(step.session, topic=effect.topic)
         try:
-            draft = await parts.model.compose(session, follow_up=effect.follow_up)
-        except ModelUnavailable:
+            async with asyncio.timeout(MODEL_SECONDS):
+                draft = await parts.model.compose(session, follow_up=effect.follow_up)
+        except (ModelUnavailable, TimeoutError):
             event = Composed(at=parts.clock(), failed=Reason.MODEL_UNAVAILABLE)
             return dialogue.step(session, event, parts.rules), ()
         if any(parts.guard.refuse(sentence) for sentence in draft.sentences):
@@ -262,6 +388,12 @@ class Conversation:
             return dialogue.step(session, event, parts.rules), ()
         event = Composed(at=parts.clock(), used=draft.used, shown=draft.blocks)
         return dialogue.step(session, event, parts.rules), tuple(draft.sentences)
+
+
+def _is_referral(words: Words) -> bool:
+    return words.fields.get("reason") in (Reason.ELEVATED_RISK.value, Reason.IMMINENT_RISK.value) and bool(
+        words.resources
+    )
 
 
 def _raised_by_answer(verdict: Verdict, understood: Understood) -> Verdict:

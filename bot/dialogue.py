@@ -10,7 +10,7 @@ Read `step` from top to bottom: risk first, then the person's own wishes, then t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,7 @@ from bot.abstention import Decision, Outcome, Reason
 from bot.acquisition import WELL
 from bot.risk import state as risk_state
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
+from bot.safety_plan import SafetyPlan
 from bot.understanding import Assessment, Intent, Understood
 from policies.attributes import Answer, Attribute, Profile, Standing
 from policies.domains import Domain, Stakes
@@ -92,6 +93,11 @@ class Session:
         asked_before: attributes asked for earlier topics.
         last_noted: what the last message told, for "that's wrong".
         introduced: the AI notice was shown before the first message.
+        noticed_at: when the AI notice was last shown.
+        plan: the safety plan, once the person asked for one.
+        quiet: how often silence after a crisis card was answered.
+        language: of the last message that told of danger, "" until then; ISO 639-1.
+        smaller: replies after the first card of danger; each next step asks less than the one before.
     """
 
     seed: int = 0
@@ -107,12 +113,17 @@ class Session:
     asked_before: tuple[Attribute, ...] = ()
     last_noted: tuple[Attribute, ...] = ()
     introduced: bool = False
+    noticed_at: datetime | None = None
+    plan: SafetyPlan | None = field(default=None, repr=False)
+    quiet: int = 0
+    language: str = ""
+    smaller: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
         topic = self.topic
         return {
-            "version": 1,
+            "version": 2,
             "seed": self.seed,
             "arm": self.arm.value,
             "turn": self.turn,
@@ -136,6 +147,11 @@ class Session:
             "asked_before": [a.value for a in self.asked_before],
             "last_noted": [a.value for a in self.last_noted],
             "introduced": self.introduced,
+            "noticed_at": self.noticed_at and self.noticed_at.isoformat(),
+            "plan": self.plan and self.plan.to_json(),
+            "quiet": self.quiet,
+            "language": self.language,
+            "smaller": self.smaller,
         }
 
     @classmethod
@@ -145,7 +161,7 @@ class Session:
         Raises:
             ValueError: it was written by a version this one does not know.
         """
-        if raw.get("version") != 1:
+        if raw.get("version") != 2:
             raise ValueError(f"a session of version {raw.get('version')!r} cannot be resumed by this release")
         topic, pending = raw["topic"], raw["pending"]
         return cls(
@@ -171,6 +187,11 @@ class Session:
             asked_before=tuple(Attribute(a) for a in raw["asked_before"]),
             last_noted=tuple(Attribute(a) for a in raw["last_noted"]),
             introduced=raw["introduced"],
+            noticed_at=raw["noticed_at"] and datetime.fromisoformat(raw["noticed_at"]),
+            plan=raw["plan"] and SafetyPlan.from_json(raw["plan"]),
+            quiet=raw["quiet"],
+            language=raw["language"],
+            smaller=raw["smaller"],
         )
 
 
@@ -211,7 +232,18 @@ class Composed:
     failed: Reason | None = None
 
 
-Event = Said | Composed
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """Nothing came for a while after a crisis card.
+
+    Attributes:
+        at: when, aware UTC.
+    """
+
+    at: datetime
+
+
+Event = Said | Composed | Silence
 
 
 # ------------------------------------------------------------------------------------------------ what is done
@@ -225,11 +257,13 @@ class Say:
         key: which message.
         noted: attributes whose answers it echoes.
         with_resources: show crisis resources beside it.
+        offers: keys of quick replies that go on from here.
     """
 
     key: str
     noted: tuple[Attribute, ...] = ()
     with_resources: bool = False
+    offers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -273,6 +307,8 @@ class AbstainMove:
         group: scenario group of the question, for the right kind of human help; "" where none was put.
         is_crisis: crisis resources rather than human help for the topic.
         lines_shown: an earlier move of this turn lists them already.
+        offers: keys of quick replies that go on from here.
+        smaller: which of the ever smaller next steps it ends with.
     """
 
     reason: Reason
@@ -283,6 +319,8 @@ class AbstainMove:
     stakes: Stakes
     is_crisis: bool
     lines_shown: bool = False
+    offers: tuple[str, ...] = ()
+    smaller: int = 0
 
 
 Move = Say | Ask | AnswerMove | AbstainMove
@@ -321,6 +359,8 @@ def step(session: Session, event: Event, rules: Rules) -> Step:
     """One event, one step."""
     if isinstance(event, Composed):
         return _composed(session, event)
+    if isinstance(event, Silence):
+        return _silence(session)
     return _said(session, event, rules)
 
 
@@ -331,8 +371,15 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         turn=before.turn + 1,
         risk=risk_state.after(before.risk, event.verdict, says_safe=understood.intent is Intent.SAFE),
         introduced=True,
+        quiet=0,
+        language=event.verdict.language or before.language,
     )
-    moves: list[Move] = [Say(key="ai_notice")] if before.turn == 0 and not before.introduced else []
+    moves: list[Move] = []
+    notice = _notice_due(before, event.at)
+    if notice and (notice == "ai_notice" or session.risk.level is not RiskLevel.IMMINENT):
+        moves.append(Say(key=notice))
+    if moves or session.noticed_at is None:
+        session = replace(session, noticed_at=event.at)
 
     if understood.country:
         session = replace(session, country=understood.country, wants_country=False)
@@ -343,8 +390,13 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
     was_imminent = before.risk.level is RiskLevel.IMMINENT
     if was_imminent:
         topic = session.topic
-        session = replace(session, pending=None, topic=topic and replace(topic, settled=True))
-        return Step(session=session, moves=(*moves, Say(key="safer_now", with_resources=True)))
+        session = replace(session, pending=None, smaller=0, topic=topic and replace(topic, settled=True))
+        safer = Say(key="safer_now", with_resources=True, offers=("safety_plan",))
+        return Step(session=session, moves=(*moves, safer))
+
+    planned = _safety_plan(session, event, understood, moves)
+    if planned is not None:
+        return planned
 
     session, noted, corrected = _note(session, understood)
     if understood.is_minor and not session.is_minor:
@@ -356,7 +408,9 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
             before.risk.categories
         )
         card = f"elevated_{_card(session.risk, event.verdict)}" if news else "elevated_again"
-        moves.append(Say(key=card, with_resources=True))
+        own = set(event.verdict.categories or session.risk.categories) & _PLANNED_FOR
+        offers = ("safety_plan",) if own and event.verdict.subject.value == "self" else ()
+        moves.append(Say(key=card, with_resources=True, offers=offers))
 
     if understood.country and understood.intent is Intent.COUNTRY:
         moves.append(Say(key="country_noted", with_resources=True))
@@ -375,23 +429,24 @@ def _imminent(
     if topic is None and understood.assessment is not None:
         topic = Topic(query=event.text, assessment=understood.assessment, settled=True)
     first = before.risk.level is not RiskLevel.IMMINENT
-    if first or event.verdict.level is RiskLevel.IMMINENT:
+    told = event.verdict.level is RiskLevel.IMMINENT
+    if understood.intent in _BRANCHES and risk_state.by_meaning_alone(event.verdict):
+        told = False
+    if understood.intent in _AFTER_A_CARD and len(event.text.split()) <= A_FEW_WORDS:
+        told = False
+    if first or told:
         key = f"imminent_{_card(session.risk, event.verdict)}"
     else:
-        key = {
-            **_AFTER_A_CARD,
-            Intent.SAFE: "after_safe",
-            Intent.JOKE: "after_joke",
-            Intent.COUNTRY: "after_country",
-            Intent.HUMAN: "after_human",
-            Intent.THERAPIST: "after_human",
-            Intent.CAN_YOU_CALL: "after_human",
-        }.get(understood.intent, "after_other")
+        key = _BRANCHES.get(understood.intent, "after_other")
+    is_card = key.startswith("imminent_")
+    smaller = 0 if is_card else before.smaller
     session = replace(
         session,
         pending=None,
         topic=topic,
         wants_country=session.country is None,
+        plan=session.plan and session.plan.paused(),
+        smaller=0 if is_card else smaller + 1,
         risk=replace(session.risk, cards=session.risk.cards + 1),
     )
     assessment = topic.assessment if topic else None
@@ -403,8 +458,110 @@ def _imminent(
         sufficiency=0.0,
         stakes=Stakes.HIGH,
         is_crisis=True,
+        offers=AFTER_OFFERS,
+        smaller=smaller,
     )
     return Step(session=session, moves=(*moves, abstain))
+
+
+AFTER_OFFERS = ("im_safe", "no_pickup", "cannot_talk", "wont_call")
+"""Quick replies under a card of danger: one tap needs less than words."""
+_PLANNED_FOR = frozenset({Category.SUICIDE, Category.SELF_INJURY})
+NOTICE_EVERY, NOTICE_MINOR_EVERY = timedelta(hours=3), timedelta(hours=1)
+"""How often "an AI, not a human" is said again (New York GBL 1702; California SB 243; Washington HB 2225)."""
+MOST_SILENCES = 2
+
+
+def _notice_due(session: Session, at: datetime) -> str:
+    """Which AI notice is due now, "" for none."""
+    if session.turn == 0 and not session.introduced:
+        return "ai_notice"
+    if session.noticed_at is None:
+        return ""
+    every = NOTICE_MINOR_EVERY if session.is_minor else NOTICE_EVERY
+    if at - session.noticed_at < every:
+        return ""
+    return "ai_notice_minor" if session.is_minor else "ai_notice_again"
+
+
+def _silence(session: Session) -> Step:
+    """After a card of danger, silence is answered twice, each time asking less; then the card stands."""
+    if session.risk.level is not RiskLevel.IMMINENT or session.quiet >= MOST_SILENCES:
+        return Step(session=session, moves=())
+    key = "after_silence" if session.quiet == 0 else "after_silence_again"
+    assessment = session.topic.assessment if session.topic else None
+    move = AbstainMove(
+        reason=Reason.IMMINENT_RISK,
+        key=key,
+        domain=assessment.domain if assessment else Domain.LIFE,
+        group=assessment.group if assessment else "",
+        sufficiency=0.0,
+        stakes=Stakes.HIGH,
+        is_crisis=True,
+        offers=AFTER_OFFERS,
+        smaller=session.smaller,
+    )
+    return Step(session=replace(session, quiet=session.quiet + 1), moves=(move,))
+
+
+_ENDS_PLAN = frozenset({Intent.STOP_PLAN, Intent.GOODBYE, Intent.RUDE, Intent.JUST_ANSWER})
+_WITHIN_PLAN = {
+    Intent.HELP: "help",
+    Intent.HUMAN: "human",
+    Intent.THERAPIST: "therapist",
+    Intent.CAN_YOU_CALL: "cannot_call",
+    Intent.ABOUT: "about",
+    Intent.WHY: "plan_why",
+}
+
+
+def _safety_plan(session: Session, event: Said, understood: Understood, moves: list[Move]) -> Step | None:
+    """Where a safety plan is asked for or open; None where it is not about one."""
+    plan, intent = session.plan, understood.intent
+    risen = event.verdict.level is RiskLevel.ELEVATED
+    if intent is Intent.SAFETY_PLAN:
+        if risen:
+            moves.append(Say(key="plan_heard", with_resources=True))
+        if session.is_minor:
+            moves.append(Say(key="plan_minor", with_resources=not risen))
+        opened = plan.resumed() if plan else SafetyPlan()
+        return Step(
+            session=replace(session, plan=opened, pending=None),
+            moves=(
+                *moves,
+                Say(key="plan_start"),
+                Say(key=f"plan_{opened.step}", offers=("plan_skip", "plan_stop")),
+            ),
+        )
+    if intent is Intent.SHOW_PLAN:
+        key = "plan_shown" if plan and plan.entries else "plan_none"
+        return Step(
+            session=session, moves=(*moves, Say(key=key, with_resources=True, offers=("safety_plan",)))
+        )
+    if plan is None or not plan.is_open:
+        return None
+    if intent in _ENDS_PLAN:
+        return _plan_ends(session, plan.paused(), moves)
+    if intent is Intent.QUESTION and understood.assessment is not None and event.text.rstrip().endswith("?"):
+        moves.append(Say(key="plan_paused"))
+        return None
+    if intent in _WITHIN_PLAN:
+        moves.append(Say(key=_WITHIN_PLAN[intent], with_resources=intent is Intent.HELP))
+        after = plan
+    elif intent in (Intent.DECLINE, Intent.DONT_KNOW):
+        after = plan.skipped()
+    else:
+        after = plan.written(event.text)
+    if not after.is_open:
+        return _plan_ends(session, after, moves)
+    lead = (Say(key="plan_heard", with_resources=True),) if risen else ()
+    step_ = Say(key=f"plan_{after.step}", offers=("plan_skip", "plan_stop"))
+    return Step(session=replace(session, plan=after), moves=(*moves, *lead, step_))
+
+
+def _plan_ends(session: Session, plan: SafetyPlan, moves: list[Move]) -> Step:
+    key = "plan_done" if plan.entries else "plan_empty"
+    return Step(session=replace(session, plan=plan), moves=(*moves, Say(key=key, with_resources=True)))
 
 
 def _card(state: RiskState, verdict: Verdict) -> str:
@@ -489,6 +646,12 @@ def _interview(
 
     if intent is Intent.WHY and pending is None:
         return Step(session=session, moves=(*moves, Say(key="about")))
+    if (
+        intent is Intent.NOT_ENGLISH
+        and event.verdict.level is RiskLevel.ELEVATED
+        and event.verdict.language != "en"
+    ):
+        return _resume(session, event, rules, moves)
     if intent is Intent.NOT_ENGLISH:
         moves.append(Say(key="english_only", with_resources=True))
         return _resume(session, event, rules, moves)
@@ -556,11 +719,24 @@ def _interview(
     return Step(session=session, moves=(*moves, Say(key="say_more")))
 
 
+A_FEW_WORDS = 8
+"""So short a reply to a card tells no new danger: "right now" in it is no time for a plan."""
 _AFTER_A_CARD = {
     Intent.NO_PICKUP: "after_no_pickup",
     Intent.CANNOT_TALK: "after_cannot_talk",
     Intent.WONT_CALL: "after_wont_call",
 }
+
+_BRANCHES = {
+    **_AFTER_A_CARD,
+    Intent.SAFE: "after_safe",
+    Intent.JOKE: "after_joke",
+    Intent.COUNTRY: "after_country",
+    Intent.HUMAN: "after_human",
+    Intent.THERAPIST: "after_human",
+    Intent.CAN_YOU_CALL: "after_human",
+}
+"""What may be said after a card of danger, and the words that answer it."""
 
 _SMALL_TALK = {
     Intent.GREETING: "greeting",

@@ -85,7 +85,25 @@ _WRITTEN = re.compile(
     rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b"
 )
 
+_SKIPS = re.compile(
+    r"^(?:skip|next|pass|leave)(?: (?:this|that|it|the))?(?: (?:step|one|question|part))?(?: out)?(?: please)?$"
+)
+_STOPS = re.compile(
+    r"^(?:stop|enough|quit|finish|done|cancel|no more|stop here|thats (?:it|all|enough)|(?:stop|finish|end|close|cancel|leave) (?:the |this |my |it )?(?:safety )?(?:plan|now|here))$"
+)
 _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
+    (
+        Intent.SHOW_PLAN,
+        re.compile(
+            r"^(?:can you |please |could you )*(?:show (?:me )?|see |what(?: i|)s (?:in )?)?my (?:safety )?plan(?: again| please| now)*\??$"
+        ),
+    ),
+    (
+        Intent.SAFETY_PLAN,
+        re.compile(
+            r"^(?:the |a |my |our )?safety plan(?: please| again)*$|\b(?:make|write|build|do|start|begin|continue|go on with|help (?:me )?(?:with|make|write)|try|finish)(?: \w+){0,3} (?:safety|crisis) plan\b|^(?:yes|ok|okay|sure)(?: please| lets)* (?:the |a )?(?:safety )?plan$"
+        ),
+    ),
     (
         Intent.CANNOT_TALK,
         re.compile(
@@ -363,6 +381,16 @@ class Reader:
             years,
             confidence,
         )
+
+    @staticmethod
+    def skips(text: str) -> bool:
+        """Whether it leaves out the open step of a safety plan."""
+        return bool(_SKIPS.match(plain(text).strip(" .!")))
+
+    @staticmethod
+    def stops(text: str) -> bool:
+        """Whether it ends a safety plan that is open."""
+        return bool(_STOPS.match(plain(text).strip(" .!")))
 
     def _intent(self, said: str, vector: Vectors, pending: Attribute | None) -> tuple[Intent, float]:
         bare = said.strip(" .!")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,8 +11,10 @@ from bot.abstention import Reason
 from bot.dialogue import AbstainMove, AnswerMove, Ask, Move, Say, Session
 from bot.messages import crisis_texts, messages
 from bot.risk.verdict import Category, RiskLevel
+from bot.safety_plan import STEPS
 from policies.attributes import SPECS, Attribute, Standing
 from policies.crisis import CrisisResource, Directory
+from policies.crisis.cards import Card
 from policies.domains import Stakes
 from policies.guidance import Guidance
 from policies.questions import Questions
@@ -21,6 +23,7 @@ _HEARD = (
     "plan", "current_thoughts", "recent_self_harm", "past_attempt", "past_self_harm", "past_thoughts", "none",
 )  # fmt: skip
 _ALREADY_KIND = ("that's", "that is", "no problem", "of course", "fine", "all right")
+SMALLEST_STEP = 3
 MOST_LINES = 3
 """Lines shown at once: enough to choose from, few enough to read in distress."""
 
@@ -47,6 +50,7 @@ class Words:
         text: markdown without links of its own.
         attribute: asked, for an ask.
         choices: quick replies, the two that every question has included.
+        offers: quick replies that go on from a message which is no question of ours.
         why: the reason for asking.
         resources: lines, directories and human help shown with it.
         parts: the text in the pieces it is streamed in.
@@ -57,6 +61,7 @@ class Words:
     text: str = field(repr=False)
     attribute: Attribute | None = None
     choices: tuple[str, ...] = ()
+    offers: tuple[str, ...] = ()
     why: str = ""
     resources: tuple[dict[str, Any], ...] = ()
     parts: tuple[str, ...] = field(default=(), repr=False)
@@ -69,6 +74,8 @@ class Words:
             raw["attribute"] = self.attribute.value
         if self.choices:
             raw["choices"] = list(self.choices)
+        if self.offers:
+            raw["offers"] = list(self.offers)
         if self.why:
             raw["why"] = self.why
         raw.update(self.fields)
@@ -80,11 +87,33 @@ class Words:
 class Responder:
     """Words for moves. Holds policy texts only; safe to share."""
 
-    def __init__(self, guidance: Guidance, questions: Questions, directory: Directory) -> None:
+    def __init__(
+        self,
+        guidance: Guidance,
+        questions: Questions,
+        directory: Directory,
+        *,
+        cards: Mapping[str, Card] | None = None,
+        on_call: str | None = None,
+    ) -> None:
+        """Hold the texts.
+
+        Args:
+            guidance: labels of human help.
+            questions: their wording.
+            directory: help lines.
+            cards: crisis cards in other languages.
+            on_call: how fast an on-call contact answers, "" where that is not promised; None where nobody is told.
+        """
+        self._cards = cards or {}
         self._guidance = guidance
         self._questions = questions
         self._directory = directory
-        self._say = messages()
+        said = messages()
+        self.alerts = said["alerts_nobody"]
+        if on_call is not None:
+            self.alerts = said["alerts_someone"].format(response=on_call or said["alerts_no_promise"])
+        self._say = {key: text.replace("{alerts}", self.alerts) for key, text in said.items()}
         self._crisis = crisis_texts()
 
     # ------------------------------------------------------------------------------------------- moves
@@ -126,6 +155,7 @@ class Responder:
 
     def _said(self, move: Say, session: Session, *, in_words: bool) -> Words:
         noted = "; ".join(self._noted(a, session, in_words=in_words) for a in move.noted)
+        plan = self._plan(session, in_words=in_words) if move.key in ("plan_done", "plan_shown") else ""
         question = None
         if move.noted and session.topic:
             question = self._questions.worded(
@@ -135,13 +165,16 @@ class Responder:
         resources: list[CrisisResource] = []
         if move.with_resources:
             resources = self.lines(session, youth=move.key == "minor")
-        if key in self._crisis:
+        if key.startswith("elevated_") and session.language in self._cards:
+            text = self._in_language(key, session, resources)
+        elif key in self._crisis:
             text = self._fill(self._crisis[key], session, resources)
         else:
             text = self._say[key].format(
                 noted=noted,
                 why=question.why if question else "",
                 declined=question.declined if question else "",
+                plan=plan,
             )
             if key == "declined" and not text.lower().startswith(_ALREADY_KIND):
                 text = self._say["declined_lead"] + " " + text
@@ -158,7 +191,25 @@ class Responder:
             move="say",
             text=text,
             resources=self._as_json(resources, session) if resources else (),
+            offers=self._offers(move.offers),
             fields=extra,
+        )
+
+    def _offers(self, keys: Sequence[str]) -> tuple[str, ...]:
+        return tuple(self._say[f"offer_{key}"] for key in keys)
+
+    def every_offer(self) -> frozenset[str]:
+        """Every quick reply that goes on from a message of ours."""
+        return frozenset(text for key, text in self._say.items() if key.startswith("offer_"))
+
+    def _plan(self, session: Session, *, in_words: bool) -> str:
+        """The safety plan as a list, in the person's words where those may be shown."""
+        entries = session.plan.entries if session.plan else {}
+        hidden = self._say["plan_words_not_shown"]
+        return "\n".join(
+            f"- **{self._say[f'plan_label_{step}']}**: {entries[step] if in_words else hidden}"
+            for step in STEPS
+            if step in entries
         )
 
     def _noted(self, attribute: Attribute, session: Session, *, in_words: bool = True) -> str:
@@ -187,7 +238,7 @@ class Responder:
             resources = self._as_json(self.lines(session), session)
         elif history or suicidal or unclear:
             lines = self.lines(session)
-            parts.append(self._say["safety_tail"] + "\n" + self.listed(lines[:2], session))
+            parts.append(self._say["safety_tail"] + "\n" + self.listed(self._paired(lines[:2]), session))
             resources = self._as_json(lines, session)
         parts.append(self._say["guided_limits"] if low else self._say["not_reviewed"])
         return Words(
@@ -212,8 +263,16 @@ class Responder:
         }
         if move.reason is Reason.IMMINENT_RISK:
             lines = self.lines(session)
-            text = self._fill(self._crisis[move.key], session, lines)
-            return Words(move="abstain", text=text, resources=self._as_json(lines, session), fields=fields)
+            text = self._fill(self._crisis[move.key], session, lines, smaller=move.smaller)
+            if session.language in self._cards:
+                text = self._in_language(move.key, session, lines)
+            return Words(
+                move="abstain",
+                text=text,
+                resources=self._as_json(lines, session),
+                offers=self._offers(move.offers),
+                fields=fields,
+            )
         if move.is_crisis:
             lines = self.lines(session)
             text = self._say[move.key]
@@ -230,7 +289,7 @@ class Responder:
         resources: tuple[dict[str, Any], ...] = humans
         if move.stakes is Stakes.HIGH:
             lines = self.lines(session)
-            text += "\n\n" + self._say["safety_tail"] + "\n" + self.listed(lines[:2], session)
+            text += "\n\n" + self._say["safety_tail"] + "\n" + self.listed(self._paired(lines[:2]), session)
             resources = (*humans, *self._as_json(lines, session))
         return Words(move="abstain", text=text, resources=resources, fields=fields)
 
@@ -267,23 +326,36 @@ class Responder:
                         break
         general = [line for line in country.lines if "general" in line.audience and line not in found]
         found.extend(general[: max(0, MOST_LINES - len(found))])
-        return found[:MOST_LINES] or list(self._directory.directories)
+        return self._paired(found[:MOST_LINES]) or list(self._directory.directories)
+
+    def _paired(self, lines: Sequence[CrisisResource]) -> list[CrisisResource]:
+        """Lines with the service that belongs to each beside it, such as one to text by one to call."""
+        found: list[CrisisResource] = []
+        for line in lines:
+            partner = self._directory.partner(line)
+            found.extend(x for x in (line, partner) if x is not None and x not in found)
+        return found
 
     def listed(self, lines: Sequence[CrisisResource], session: Session) -> str:
         """Lines as a list a person can read and a phone can dial."""
+        rows = self._rows(lines)
+        return rows if session.country is not None else self._crisis["country_note"] + "\n" + rows
+
+    @staticmethod
+    def _rows(lines: Sequence[CrisisResource]) -> str:
         rows = []
-        for line in lines[:MOST_LINES]:
+        for line in lines:
             ways = []
             if line.phone:
-                ways.append(f"call {line.phone}")
+                ways.append(
+                    " or ".join(f"call {n}" if not i else n for i, n in enumerate((line.phone, *line.also)))
+                )
             if line.sms:
                 ways.append(f"text {line.sms}")
             if line.web and not ways:
                 ways.append(line.web)
             hours = f" ({line.hours})" if line.phone and line.hours and line.hours[0].isdigit() else ""
             rows.append(f"- **{line.name}**: {' or '.join(ways)}{hours}")
-        if session.country is None:
-            return self._crisis["country_note"] + "\n" + "\n".join(rows)
         return "\n".join(rows)
 
     def _emergency(self, session: Session) -> str:
@@ -295,8 +367,29 @@ class Responder:
             text += " " + self._crisis["emergency_medical"].format(number=country.emergency_medical)
         return text
 
-    def _fill(self, text: str, session: Session, lines: Sequence[CrisisResource]) -> str:
-        return text.format(emergency=self._emergency(session), lines=self.listed(lines, session))
+    def _fill(self, text: str, session: Session, lines: Sequence[CrisisResource], *, smaller: int = 0) -> str:
+        step = self._crisis[f"smaller_{min(smaller, SMALLEST_STEP)}"]
+        if text.rstrip().endswith("\n{smaller}"):
+            step = step[0].upper() + step[1:]
+        return text.format(
+            emergency=self._emergency(session), lines=self.listed(lines, session), smaller=step
+        )
+
+    def _in_language(self, key: str, session: Session, lines: Sequence[CrisisResource]) -> str:
+        """A few lines in the person's language, with what remains in English said below."""
+        card = self._cards[session.language]
+        country = self._directory.countries.get(session.country or "")
+        number = country.emergency if country and country.emergency else "112 / 911 / 999"
+        rows = self._rows(lines)
+        if key.startswith("elevated_"):
+            text = card.elevated.format(emergency=number, lines="\n" + rows + "\n")
+        elif key.startswith("imminent_"):
+            text = card.imminent.format(emergency=number, lines="\n" + rows + "\n")
+        else:
+            text = f"{card.safe_question}\n\n{number}\n{rows}"
+        note = self._say["card_not_reviewed"].format(language=card.name)
+        where = "" if country else "\n\n" + self._crisis["country_note"].split(" Until")[0]
+        return f"{text}{where}\n\n_{note}_"
 
     def _as_json(self, lines: Sequence[CrisisResource], session: Session) -> tuple[dict[str, Any], ...]:
         country = self._directory.countries.get(session.country or "")

@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsError
+from bot.risk.verdict import RiskLevel
 
 
 class Mode(StrEnum):
@@ -41,6 +42,29 @@ class Settings(BaseSettings):
         default="", max_length=2, description="ISO code of the study's country; empty asks the person"
     )
     minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
+    on_call_webhook: str = Field(
+        default="", description="https address told of danger: pseudonym, level, time"
+    )
+    on_call_secret: SecretStr | None = Field(default=None, description="signs what the webhook is sent")
+    on_call_email: str = Field(default="", description="e-mail address told of danger")
+    on_call_level: RiskLevel = Field(
+        default=RiskLevel.IMMINENT, description="lowest level told of: imminent or elevated"
+    )
+    on_call_response: str = Field(
+        default="",
+        description='how fast the contact answers, as participants read it: "within two hours on weekdays"',
+    )
+    smtp_host: str = Field(default="", description="mail server for on-call notices")
+    smtp_port: int = Field(default=587, ge=1, le=65535, description="its port")
+    smtp_tls: bool = Field(default=True, description="STARTTLS to the mail server")
+    smtp_user: str = Field(default="", description="account on the mail server")
+    smtp_password: SecretStr | None = Field(default=None, description="its password")
+    smtp_from: str = Field(default="", description="sender of on-call notices")
+    silence_seconds: int = Field(
+        default=180,
+        ge=5,
+        description="after this long without a word under imminent danger, one more line is shown",
+    )
     seed: int = Field(default=0, description="chooses phrasings")
     quick_exit_url: str = Field(
         default="", description='where "Leave this page" goes; empty: a blank page of ours'
@@ -50,6 +74,11 @@ class Settings(BaseSettings):
     @classmethod
     def _upper(cls, value: str) -> str:
         return value.upper()
+
+    @property
+    def alerts(self) -> bool:
+        """Whether anybody is told of danger."""
+        return bool(self.on_call_webhook or self.on_call_email)
 
     @property
     def origin(self) -> str:

@@ -50,6 +50,10 @@ class Linear:
         """The same for a sparse vector given by its columns and values."""
         return self._squash(self.weights[:, columns] @ values + self.bias)
 
+    def sparse_score(self, columns: NDArray[np.int64], values: Floats) -> float:
+        """The signed distance of the first row, for a sparse vector."""
+        return float(self.weights[0, columns] @ values + self.bias[0])
+
     def _squash(self, scores: Floats) -> Floats:
         if self.exclusive:
             raised = np.exp(scores - scores.max())
@@ -72,22 +76,40 @@ class Kernel:
         weights: dual coefficients, shape (n,).
         bias: of the decision function.
         gamma: of the kernel exp(-gamma |x - y|^2).
-        slope: of the sigmoid (Platt), with its offset.
-        offset: see slope.
     """
 
     vectors: Vectors = field(repr=False)
     weights: Floats = field(repr=False)
     bias: float
     gamma: float
-    slope: float
+
+    def score(self, vector: Vectors) -> float:
+        """The signed distance of one unit vector."""
+        near = np.exp(self.gamma * (2.0 * (self.vectors @ vector) - 2.0))
+        return float(self.weights @ near) + self.bias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fused:
+    """Two views of a text, its meaning and its letters, fused into one probability.
+
+    Attributes:
+        meaning: on the encoder's vector.
+        letters: on hashed n-grams; one row.
+        slopes: of the sigmoid, one a view (fitted on cross-validated scores).
+        offset: of the sigmoid.
+    """
+
+    meaning: Kernel
+    letters: Linear
+    slopes: tuple[float, float]
     offset: float
 
-    def probability(self, vector: Vectors) -> float:
-        """Of the label, for one unit vector."""
-        near = np.exp(self.gamma * (2.0 * (self.vectors @ vector) - 2.0))
-        score = float(self.weights @ near) + self.bias
-        return float(1.0 / (1.0 + np.exp(self.slope * score + self.offset)))
+    def probability(self, vector: Vectors, columns: NDArray[np.int64], values: Floats) -> float:
+        """Of the label, for one text given by its unit vector and its n-grams."""
+        seen = self.slopes[0] * self.meaning.score(vector)
+        seen += self.slopes[1] * self.letters.sparse_score(columns, values)
+        return float(1.0 / (1.0 + np.exp(-(seen + self.offset))))
 
 
 def ngrams(text: str) -> tuple[NDArray[np.int64], Floats]:
@@ -146,21 +168,31 @@ class Trained:
         try:
             about = self.meta["kernel"][name]
             return Kernel(
-                vectors=self.vectors(name + ".vectors"),
+                vectors=self.vectors(about["vectors"])[self.arrays[name + ".rows"]],
                 weights=self.arrays[name + ".weights"].astype(np.float32),
                 bias=about["bias"],
                 gamma=about["gamma"],
-                slope=about["slope"],
-                offset=about["offset"],
             )
         except KeyError as missing:
             raise PolicyFileError(
                 f"guided.npz holds no classifier {name!r}; rebuild it with 'make train'"
             ) from missing
 
+    def fused(self, name: str) -> Fused:
+        """A fused classifier by name.
+
+        Raises:
+            PolicyFileError: the file holds none of that name.
+        """
+        meaning, letters = self.kernel(name), self.linear(f"{name}.letters")
+        about = self.meta["kernel"][name]
+        first, second = about["slopes"]
+        return Fused(meaning=meaning, letters=letters, slopes=(first, second), offset=about["offset"])
+
     def vectors(self, name: str) -> Vectors:
         """A stored matrix of unit vectors by name."""
-        return np.asarray(self.arrays[name], dtype=np.float32)
+        found = np.asarray(self.arrays[name], dtype=np.float32)
+        return found * self.arrays[name + ".scale"] if name + ".scale" in self.arrays else found
 
 
 def load(path: Path) -> Trained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -83,6 +83,11 @@ class Questions:
     def worded(self, attribute: Attribute, domain: Domain, confidence: float) -> Question:
         """As the domain words it where the domain is sure enough, and in words that fit any otherwise."""
         return self.by_place[attribute, domain] if confidence >= SURE_OF_DOMAIN else self.defaults[attribute]
+
+    def every(self, attribute: Attribute) -> Iterator[Question]:
+        """Each wording of the question for an attribute, once."""
+        yield self.defaults[attribute]
+        yield from (self.by_place[attribute, domain] for domain in Domain)
 
 
 def _question(attribute: Attribute, words: _Wording, default: _Wording) -> Question:

@@ -39,6 +39,14 @@
     document.querySelectorAll('#root button:not([aria-label]):not([title])').forEach(button => {
       if (!button.innerText.trim()) button.setAttribute('aria-label', 'Go to the newest message');
     });
+    for (const [route, scheme] of [['/call/', 'tel:'], ['/text/', 'sms:']]) {
+      document.querySelectorAll(`.ai-message a[href^="${route}"], .ai-message a[href^="${location.origin}${route}"]`).forEach(link => {
+        const number = link.getAttribute('href').split(route)[1];
+        link.setAttribute('href', scheme + number);
+        link.removeAttribute('target');
+        link.setAttribute('aria-label', (scheme === 'tel:' ? 'Call ' : 'Text ') + link.textContent);
+      });
+    }
     const box = document.getElementById('chat-input');
     if (box && !box.getAttribute('aria-label')) box.setAttribute('aria-label', 'Your message');
     const composer = document.getElementById('message-composer');

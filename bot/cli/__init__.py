@@ -8,6 +8,9 @@ import sys
 import click
 
 from bot.cli.chat import chat
+from bot.cli.check import policies
+from bot.cli.crisis import crisis
+from bot.cli.screen import screen
 from bot.cli.serve import serve
 from bot.cli.show import settings
 from bot.errors import BotError
@@ -23,6 +26,9 @@ def cli() -> None:
 
 
 cli.add_command(chat)
+cli.add_command(crisis)
+cli.add_command(policies)
+cli.add_command(screen)
 cli.add_command(serve)
 cli.add_command(settings)
 
@@ -31,9 +37,10 @@ def main() -> None:
     """Run the command line: exit 0 done, 1 a check failed, 2 wrong use or configuration."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        done = cli(standalone_mode=False)
+        sys.exit(done if isinstance(done, int) else 0)
+    except click.exceptions.Exit as early:
+        sys.exit(early.exit_code)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as wrong:

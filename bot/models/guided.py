@@ -89,6 +89,10 @@ class GuidedModel:
             question=self._questions.worded(pending, domain, confidence) if pending else None,
             chosen=chosen,
         )
+        if session.plan is not None and session.plan.is_open and self._reader.stops(text):
+            return Understood(intent=Intent.STOP_PLAN)
+        if session.plan is not None and session.plan.is_open and self._reader.skips(text):
+            return Understood(intent=Intent.DECLINE)
         if session.risk.level is RiskLevel.NONE and read.intent in _AFTER_A_CARD:
             read = replace(read, intent=Intent.OTHER)
         is_minor = (read.age_years is not None and read.age_years < self._minimum_age) or any(

@@ -6,10 +6,12 @@ our resources.
 
 from __future__ import annotations
 
+import logging
 import re
 from dataclasses import dataclass
 
 from bot.risk.normalise import normalise
+from bot.risk.replies import ReplyJudge
 from bot.risk.screen import Screen
 from bot.risk.verdict import Category, RiskLevel
 from policies.crisis import Directory
@@ -49,6 +51,9 @@ _HARM = re.compile(
 )
 
 
+log = logging.getLogger("raise.guard")
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a sentence may not leave; never the sentence."""
@@ -59,15 +64,37 @@ class Refusal:
 class Guard:
     """Checks one sentence at a time. Safe to share."""
 
-    def __init__(self, screen: Screen, directory: Directory) -> None:
+    def __init__(
+        self,
+        screen: Screen,
+        directory: Directory,
+        *,
+        judge: ReplyJudge | None = None,
+        vetted: frozenset[str] = frozenset(),
+    ) -> None:
+        """Hold what is checked against.
+
+        Args:
+            screen: the text stage, for sentences that take the person's part.
+            directory: the only numbers and addresses that may be shown.
+            judge: a second look by meaning, which can only refuse; where it fails, the sentence is refused.
+            vetted: texts we ship, which a test has passed through the judge; the patterns see them all the same.
+        """
+        self._judge, self._vetted = judge, vetted
         self._screen = screen
         self._numbers = directory.numbers()
         self._hosts = directory.webs()
 
-    def refuse(self, sentence: str) -> Refusal | None:
-        """None when the sentence may be shown."""
+    def harms(self, sentence: str) -> Refusal | None:
+        """Only what could harm: for a person's own words shown back to them, where numbers are theirs."""
         if _HARM.search(sentence) or _HARM.search(normalise(sentence)):
             return Refusal("harmful_content")
+        return None
+
+    def refuse(self, sentence: str) -> Refusal | None:
+        """None when the sentence may be shown."""
+        if harmful := self.harms(sentence):
+            return harmful
         if _EMAIL.search(sentence):
             return Refusal("unknown_address")
         for link in _LINK.finditer(sentence):
@@ -78,6 +105,14 @@ class Guard:
             digits = re.sub(r"\D", "", number)
             if digits not in self._numbers and not _is_no_phone(number, digits):
                 return Refusal("unknown_number")
+        if self._judge is not None and sentence not in self._vetted:
+            try:
+                is_harmful = self._judge.is_harmful(sentence)
+            except Exception as failed:  # noqa: BLE001 (fail closed: what cannot be judged is not shown)
+                log.error("reply not judged: %s", type(failed).__name__)
+                return Refusal("not_judged")
+            if is_harmful:
+                return Refusal("harmful_meaning")
         unquoted = re.sub(r"[\"“][^\"”]*[\"”]", " ", sentence)
         if _FIRST_PERSON.search(unquoted):
             verdict = self._screen.screen(unquoted)

@@ -103,7 +103,7 @@ def load(path: Path) -> Patterns:
     return Patterns(rules=tuple(rules), combinations=tuple(combinations))
 
 
-OUTSIDE_IDEAS = frozenset({"postpartum", "medical_sign", "decided"})
+OUTSIDE_IDEAS = frozenset({"postpartum", "medical_sign", "decided", "close_tie"})
 """Ideas raised from the profile rather than from a pattern."""
 
 
@@ -125,8 +125,8 @@ def _rule(path: Path, entry: Mapping[str, Any], macros: Mapping[str, str], *, an
 
     try:
         patterns = compiled("any")
-        if patterns is None or not entry["reason"]:
-            raise PolicyFileError(f"{path}: rule {entry['name']} has no pattern or no reason")
+        if patterns is None or not entry["reason"] or not entry.get("examples"):
+            raise PolicyFileError(f"{path}: rule {entry['name']} has no pattern, no reason or no example")
         return Rule(
             name=entry["name"],
             idea=entry["idea"],

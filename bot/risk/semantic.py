@@ -1,7 +1,7 @@
 """The semantic stage: a second opinion by meaning, beside the rules. It can raise the level and never lower it.
 
-A classifier on the sentence encoder, trained on cases that we wrote. Without an encoder it is absent, and the rules
-decide alone.
+Classifiers on the sentence encoder and on the letters of the text (which know other languages and spellings that the
+encoder does not), trained on cases that we wrote. Without an encoder it is absent, and the rules decide alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from bot.risk.normalise import normalise
 from bot.risk.verdict import Category, RiskLevel, Verdict, highest
-from policies.classifiers import Trained
+from policies.classifiers import Trained, ngrams
 from policies.encoder import Encoder
 
 MOST_SENTENCES = 48
@@ -19,8 +20,17 @@ SURE_OF_A_PIECE, SURE_OF_DANGER_IN_A_PIECE = 0.9, 0.985
 """One sentence of many must be surer than a whole message: each is another chance of a false alarm."""
 SURE_OF_KIND, SURE_ENOUGH_IN_DANGER = 0.65, 0.45
 """Below it the kind of danger is left open, and the words shown name none."""
+SURE_OF_LANGUAGE, FEWEST_GRAMS, LONGEST_NAMED = 0.5, 20, 600
 _LONG = 45
 _SENTENCE = re.compile(r"(?<=[.!?\n])\s+")
+
+
+RECENT, RECENT_CHARACTERS = 2, 300
+
+
+def together(recent: Sequence[str], text: str) -> str:
+    """A message after the ones before it, as one text: some danger is in neither alone."""
+    return "\n".join([*(turn[:RECENT_CHARACTERS] for turn in recent[-RECENT:]), text])
 
 
 class SemanticStage:
@@ -28,14 +38,21 @@ class SemanticStage:
 
     def __init__(self, encoder: Encoder, trained: Trained) -> None:
         self._encoder = encoder
-        self._any = trained.kernel("risk.any")
-        self._imminent = trained.kernel("risk.imminent")
+        self._any = trained.fused("risk.any")
+        self._imminent = trained.fused("risk.imminent")
+        self._language = trained.linear("language")
         self._category = trained.linear("risk_category")
         at: dict[str, float] = trained.meta["risk_thresholds"]
         self._elevated_at, self._imminent_at = at["elevated"], at["imminent"]
 
     def deepen(
-        self, text: str, verdict: Verdict, *, not_real: bool, is_short_answer: bool = False
+        self,
+        text: str,
+        verdict: Verdict,
+        *,
+        not_real: bool,
+        is_short_answer: bool = False,
+        recent: Sequence[str] = (),
     ) -> Verdict:
         """The verdict, raised where the meaning of the message says so.
 
@@ -43,21 +60,27 @@ class SemanticStage:
             text: the raw text.
             verdict: of the text stage.
             not_real: fiction, research or a quotation, which the rules have judged.
+            recent: the messages before it, where none of them raised the level by itself.
             is_short_answer: a few words in answer to a question not about self-harm; too little to call imminent.
         """
+        verdict = replace(verdict, language=self.language(text))
         if verdict.level is RiskLevel.IMMINENT or not_real:
             return verdict
         raised, category = RiskLevel.NONE, ""
         confidence = 0.0
-        pieces = self._pieces(text)
-        for number, vector in enumerate(self._encoder.encode(pieces)):
+        pieces = [*self._pieces(text), *([together(recent, text)] if recent else [])]
+        whole = {0, len(pieces) - 1} if recent else {0}
+        for number, (piece, vector) in enumerate(zip(pieces, self._encoder.encode(pieces), strict=True)):
             level = RiskLevel.NONE
-            needed = self._elevated_at if number == 0 else max(self._elevated_at, SURE_OF_A_PIECE)
-            if self._any.probability(vector) >= needed:
+            columns, values = ngrams(normalise(piece))
+            needed = self._elevated_at if number in whole else max(self._elevated_at, SURE_OF_A_PIECE)
+            if self._any.probability(vector, columns, values) >= needed:
                 least = (
-                    self._imminent_at if number == 0 else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
+                    self._imminent_at
+                    if number in whole
+                    else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
                 )
-                sure = self._imminent.probability(vector) >= least
+                sure = self._imminent.probability(vector, columns, values) >= least
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
                 raised = level
@@ -75,6 +98,15 @@ class SemanticStage:
             rules=(*verdict.rules, f"meaning-{raised.value}"),
             why="close in meaning to messages of people in danger",
         )
+
+    def language(self, text: str) -> str:
+        """ISO 639-1 code of a message by its letters, "" where it is not clear."""
+        columns, values = ngrams(normalise(text[:LONGEST_NAMED]))
+        if len(values) < FEWEST_GRAMS:
+            return ""
+        probabilities = self._language.sparse_probabilities(columns, values)
+        best = int(probabilities.argmax())
+        return self._language.labels[best] if probabilities[best] >= SURE_OF_LANGUAGE else ""
 
     @staticmethod
     def _pieces(text: str) -> Sequence[str]:

@@ -20,7 +20,7 @@ def after(state: RiskState, verdict: Verdict, *, says_safe: bool) -> RiskState:
     """The state after one more message; raises at once, lowers by the rules above."""
     categories = state.categories + tuple(c for c in verdict.categories if c not in state.categories)
     merged = replace(state, categories=categories, flags=state.flags | verdict.flags)
-    unsaid = says_safe and _by_meaning_alone(verdict)
+    unsaid = says_safe and by_meaning_alone(verdict)
     if verdict.level.rank >= max(state.level.rank, 1) and not (unsaid and state.level is RiskLevel.IMMINENT):
         level = highest(state.level, verdict.level)
         return replace(merged, level=level, subject=verdict.subject, safe_statements=0, turns_since=0)
@@ -36,6 +36,6 @@ def after(state: RiskState, verdict: Verdict, *, says_safe: bool) -> RiskState:
     return merged
 
 
-def _by_meaning_alone(verdict: Verdict) -> bool:
+def by_meaning_alone(verdict: Verdict) -> bool:
     """Raised by likeness only: telling how one was made safe sounds much like telling of the danger."""
     return verdict.level is not RiskLevel.NONE and all(rule.startswith("meaning-") for rule in verdict.rules)

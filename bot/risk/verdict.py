@@ -64,6 +64,7 @@ class Verdict:
         rules: names of the rules that fired.
         flags: ideas found (loss, means, ...), for combinations over turns.
         why: why the level was kept, raised or lowered, in words; never the person's text.
+        language: the message is in, ISO 639-1; "" where nobody looked or it is not clear.
     """
 
     level: RiskLevel = RiskLevel.NONE
@@ -72,6 +73,7 @@ class Verdict:
     rules: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     why: str = "nothing found"
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import secrets
 import shutil
 from collections.abc import AsyncIterator
@@ -16,10 +17,13 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from bot.errors import SettingsError
+from bot.escalation import channels
+from bot.messages import messages
 from bot.settings import Settings
 from bot.web import pages, ui
 from bot.web.shield import Shield
 from policies import crisis, guidance
+from policies.crisis import Directory
 
 CHAT = Path(__file__).with_name("chainlit_app.py")
 
@@ -66,6 +70,21 @@ def quiet_logs() -> None:
         logging.getLogger(name).addFilter(TypeOnly())
 
 
+def _alerts(settings: Settings) -> str:
+    """Who is told of danger, in words: the same sentence as in the chat."""
+    said = messages()
+    if not settings.alerts:
+        return said["alerts_nobody"]
+    return said["alerts_someone"].format(response=settings.on_call_response or said["alerts_no_promise"])
+
+
+def _number_page(directory: Directory, number: str, scheme: str, verb: str) -> HTMLResponse:
+    """A page with one link to dial; numbers that are not ours get the help page instead."""
+    if re.sub(r"\D", "", number) not in directory.numbers():
+        return HTMLResponse(pages.help_page(directory, None), HTTPStatus.NOT_FOUND)
+    return HTMLResponse(pages.number_page(number, scheme, verb))
+
+
 def create_app(settings: Settings) -> FastAPI:
     """The whole web application.
 
@@ -75,6 +94,7 @@ def create_app(settings: Settings) -> FastAPI:
     """
     if settings.country and settings.country not in crisis.shipped().countries:
         raise SettingsError(f"RAISE_COUNTRY={settings.country} is not in our resources; ISO codes such as GB")
+    channels(settings)
     prepare_environment(settings)
     quiet_logs()
     from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)
@@ -91,6 +111,9 @@ def create_app(settings: Settings) -> FastAPI:
         forgetting = asyncio.create_task(_forget_hourly())
         yield
         forgetting.cancel()
+        from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
+
+        await asyncio.to_thread(chat.desk.close)
         if config.code.on_app_shutdown:
             await config.code.on_app_shutdown()
         shutil.rmtree(files, ignore_errors=True)
@@ -107,9 +130,22 @@ def create_app(settings: Settings) -> FastAPI:
         chosen = directory.countries.get((country or settings.country).upper())
         return HTMLResponse(pages.help_page(directory, chosen))
 
+    @app.get("/call/{number}")
+    async def call(number: str) -> HTMLResponse:
+        return _number_page(directory, number, "tel", "Call")
+
+    @app.get("/text/{number}")
+    async def text(number: str) -> HTMLResponse:
+        return _number_page(directory, number, "sms", "Text")
+
+    @app.get("/protocol")
+    async def protocol() -> HTMLResponse:
+        return HTMLResponse(pages.protocol_page(checked=directory.verified_on, alerts=_alerts(settings)))
+
     @app.get("/about")
     async def about() -> HTMLResponse:
-        return HTMLResponse(pages.about_page(guidance.shipped(), checked=directory.verified_on))
+        page = pages.about_page(guidance.shipped(), checked=directory.verified_on, alerts=_alerts(settings))
+        return HTMLResponse(page)
 
     @app.get("/leave")
     async def leave() -> Response:

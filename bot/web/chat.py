@@ -6,7 +6,9 @@ closed routes and the clean-up of files.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +23,7 @@ from chainlit.session import WebsocketSession
 
 from bot.conversation import Conversation, build_parts
 from bot.dialogue import Session
+from bot.escalation import Desk, channels
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from bot.settings import read_settings
@@ -32,7 +35,12 @@ MOST_CHARACTERS = 50_000
 
 log = logging.getLogger("raise.web.chat")
 settings = read_settings()
-parts = build_parts(minimum_age=settings.minimum_age)
+desk = Desk(settings.data_dir, channels(settings), tell_from=settings.on_call_level)
+parts = build_parts(
+    minimum_age=settings.minimum_age,
+    desk=desk,
+    on_call=settings.on_call_response if settings.alerts else None,
+)
 
 
 @dataclass
@@ -41,19 +49,31 @@ class Visitor:
 
     conversation: Conversation
     seen_at: float = field(default_factory=time.monotonic)
+    silence: asyncio.Task[None] | None = None
 
 
 visitors: dict[str, Visitor] = {}
 
 
-def _fresh(before: Session | None = None) -> Conversation:
-    """A new conversation; risk, country and age survive a new chat, nothing else."""
-    session = Session(seed=secrets.randbelow(1000), country=settings.country or None, introduced=True)
+def _fresh(code: str, before: Session | None = None) -> Conversation:
+    """A new conversation; risk, language, country, age and a safety plan survive a new chat, nothing else."""
+    session = Session(
+        seed=secrets.randbelow(1000),
+        country=settings.country or None,
+        introduced=True,
+        noticed_at=parts.clock(),
+    )
     if before is not None:
         session = replace(
-            session, country=before.country or session.country, risk=before.risk, is_minor=before.is_minor
+            session,
+            country=before.country or session.country,
+            risk=before.risk,
+            is_minor=before.is_minor,
+            language=before.language,
+            smaller=before.smaller,
+            plan=before.plan and before.plan.paused(),
         )
-    return Conversation(parts, session)
+    return Conversation(parts, session, person=code)
 
 
 def forget_old() -> None:
@@ -69,7 +89,7 @@ def _visitor() -> Visitor:
     now = time.monotonic()
     forget_old()
     code = cl.context.session.user.identifier
-    found = visitors.setdefault(code, Visitor(_fresh()))
+    found = visitors.setdefault(code, Visitor(_fresh(code)))
     found.seen_at = now
     return found
 
@@ -84,11 +104,32 @@ async def anonymous(_: Any) -> cl.User:
 
 
 def _actions(words: Words, turn: int) -> list[cl.Action]:
+    if words.offers:
+        return [cl.Action(name="offer", payload={"label": label}, label=label) for label in words.offers]
     if words.move != "ask" or words.attribute is None:
         return []
     payload = {"attribute": words.attribute.value, "turn": turn}
     made = [cl.Action(name="choose", payload={**payload, "label": c}, label=c) for c in words.choices]
     return [*made, cl.Action(name="why", payload=payload, label="Why do you ask?")]
+
+
+def linked(words: Words) -> str:
+    """The text with its numbers as links that a phone dials.
+
+    Chainlit's markdown drops `tel:`; these go to a page of ours that holds the link, and `raise.js` makes them direct.
+    """
+    text = words.text
+    for resource in words.resources:
+        numbers = [resource.get("phone"), *resource.get("also", ())]
+        for way, route, number in (
+            *(("call", "call", n) for n in numbers),
+            ("text", "text", resource.get("sms")),
+        ):
+            if number:
+                digits = re.sub(r"[^\d*#+]", "", number)
+                pattern = rf"(?i)\b({way} )({re.escape(number)})(?![\d\]])"
+                text = re.sub(pattern, rf"\1[\2](/{route}/{digits})", text)
+    return text
 
 
 async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None:
@@ -100,9 +141,9 @@ async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None
                 await message.stream_token(before + part)
             await message.update()
         else:
-            message = cl.Message(content=words.text, actions=_actions(words, conversation.session.turn))
+            message = cl.Message(content=linked(words), actions=_actions(words, conversation.session.turn))
             await message.send()
-        if words.move == "ask":
+        if words.move == "ask" or words.offers:
             cl.user_session.set("open", message)
 
 
@@ -113,13 +154,33 @@ async def _close_question() -> None:
         await message.remove_actions()
 
 
-async def _safely(moves: AsyncIterator[Words], conversation: Conversation) -> None:
+async def _safely(moves: AsyncIterator[Words], visitor: Visitor) -> None:
     """Whatever fails between us and the browser ends in kind words and help."""
+    conversation = visitor.conversation
+    if visitor.silence is not None:
+        visitor.silence.cancel()
     try:
         await _show(moves, conversation)
+        if conversation.session.risk.level is RiskLevel.IMMINENT:
+            visitor.silence = asyncio.create_task(_keep_company(visitor))
     except Exception as failed:  # noqa: BLE001 (the browser's last door)
         log.error("showing failed: %s", type(failed).__name__)
-        await cl.Message(content=parts.responder.failure(conversation.session).text).send()
+        await cl.Message(content=linked(parts.responder.failure(conversation.session))).send()
+
+
+async def _keep_company(visitor: Visitor) -> None:
+    """Under danger, silence is answered: twice, each time asking less."""
+    conversation = visitor.conversation
+    for wait in (settings.silence_seconds, settings.silence_seconds * 3):
+        await asyncio.sleep(wait)
+        if visitor.conversation is not conversation:
+            return
+        try:
+            await _close_question()
+            await _show(conversation.silent(), conversation)
+        except Exception as failed:  # noqa: BLE001 (the page may be gone; the card stands there when it comes back)
+            log.error("silence not answered: %s", type(failed).__name__)
+            return
 
 
 # ------------------------------------------------------------------------------------------------ handlers
@@ -131,12 +192,12 @@ async def start() -> None:
     visitor = _visitor()
     before = visitor.conversation.session
     if before.turn:
-        visitor.conversation = _fresh(before)
+        visitor.conversation = _fresh(cl.context.session.user.identifier, before)
     if before.risk.level is RiskLevel.NONE:
         await cl.Message(content=parts.responder.message("welcome")).send()
         return
     lines = parts.responder.failure(before, key="welcome_back_risk")
-    await cl.Message(content=lines.text).send()
+    await cl.Message(content=linked(lines)).send()
 
 
 @cl.on_message
@@ -147,7 +208,7 @@ async def said(message: cl.Message) -> None:
     text = message.content[:MOST_CHARACTERS] + (
         message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else ""
     )
-    await _safely(visitor.conversation.receive(text), visitor.conversation)
+    await _safely(visitor.conversation.receive(text), visitor)
 
 
 def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
@@ -163,7 +224,8 @@ def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
 @cl.action_callback("choose")
 async def chose(action: cl.Action) -> None:
     """A quick reply was tapped. A second tap, or one on an old question, is dropped."""
-    conversation = _visitor().conversation
+    visitor = _visitor()
+    conversation = visitor.conversation
     label = action.payload.get("label")
     if (
         not isinstance(label, str)
@@ -175,9 +237,23 @@ async def chose(action: cl.Action) -> None:
     try:
         await _close_question()
         await cl.Message(content=label, type="user_message", author="You").send()
-        await _safely(
-            conversation.choose(label, attribute=Attribute(action.payload["attribute"])), conversation
-        )
+        await _safely(conversation.choose(label, attribute=Attribute(action.payload["attribute"])), visitor)
+    finally:
+        cl.user_session.set("busy", False)
+
+
+@cl.action_callback("offer")
+async def took_offer(action: cl.Action) -> None:
+    """A way to go on was tapped: the same as writing it."""
+    visitor = _visitor()
+    label = action.payload.get("label")
+    if label not in parts.responder.every_offer() or cl.user_session.get("busy"):
+        return
+    cl.user_session.set("busy", True)
+    try:
+        await _close_question()
+        await cl.Message(content=label, type="user_message", author="You").send()
+        await _safely(visitor.conversation.receive(label), visitor)
     finally:
         cl.user_session.set("busy", False)
 
@@ -185,14 +261,15 @@ async def chose(action: cl.Action) -> None:
 @cl.action_callback("why")
 async def why(action: cl.Action) -> None:
     """The reason for the open question was asked for with a tap."""
-    conversation = _visitor().conversation
+    visitor = _visitor()
+    conversation = visitor.conversation
     if not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
         return
     cl.user_session.set("busy", True)
     try:
         await _close_question()
         await cl.Message(content="Why do you ask?", type="user_message", author="You").send()
-        await _safely(conversation.receive("Why do you ask?"), conversation)
+        await _safely(conversation.receive("Why do you ask?"), visitor)
     finally:
         cl.user_session.set("busy", False)
 

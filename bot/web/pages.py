@@ -9,6 +9,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from policies.crisis import Country, Directory
+from policies.crisis.measured import shipped as measured
 from policies.guidance import Guidance
 
 _pages = Environment(
@@ -29,10 +30,20 @@ def help_page(directory: Directory, country: Country | None) -> str:
     )
 
 
-def about_page(guidance: Guidance, *, checked: date) -> str:
+def number_page(number: str, scheme: str, verb: str) -> str:
+    """One link that dials, for where the chat's own link cannot."""
+    return _render("number.html", number=number, scheme=scheme, verb=verb)
+
+
+def protocol_page(*, checked: date, alerts: str) -> str:
+    """The crisis protocol: what is detected, what then happens, what is counted, how often it errs."""
+    return _render("protocol.html", checked=checked, alerts=alerts, measured=measured())
+
+
+def about_page(guidance: Guidance, *, checked: date, alerts: str) -> str:
     """What this is, what it detects, what it does then, and what has not been measured."""
     sources = sorted(guidance.sources.values(), key=lambda s: (s.publisher, s.title))
-    return _render("about.html", sources=sources, checked=checked)
+    return _render("about.html", sources=sources, checked=checked, alerts=alerts)
 
 
 def error_page(title: str) -> str:

@@ -28,6 +28,10 @@ class CrisisResource:
         audience: "general", "youth", "domestic-violence", ...
         country: ISO 3166 code, "" for international directories.
         verified_on: the day the sources were compared; nobody has dialled the number.
+        languages: single source.
+        sources: who lists it.
+        unverified: which of these facts rest on a single source.
+        also: further agreed numbers of the same service.
     """
 
     name: str
@@ -38,15 +42,22 @@ class CrisisResource:
     audience: frozenset[str]
     country: str
     verified_on: date
+    languages: tuple[str, ...] = ()
+    sources: tuple[str, ...] = field(default=(), repr=False)
+    unverified: tuple[str, ...] = ("name", "hours", "languages", "web")
+    also: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As `chat --json` writes it."""
         raw = {
             "name": self.name,
             "phone": self.phone,
+            "also": list(self.also),
             "sms": self.sms,
             "web": self.web,
             "hours": self.hours,
+            "languages": list(self.languages),
+            "unverified": [name for name in self.unverified if getattr(self, name, None)],
             "country": self.country,
             "verified_on": self.verified_on.isoformat(),
         }
@@ -62,6 +73,15 @@ class Country:
     emergency: str | None
     emergency_medical: str | None
     lines: tuple[CrisisResource, ...] = field(repr=False)
+    emergency_note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Two services that are shown together, such as one to call and one to text."""
+
+    country: str
+    names: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +93,15 @@ class Directory:
     fallback_emergency: str
     verified_on: date
     retired: frozenset[str]
+    pairs: tuple[Pair, ...] = ()
+
+    def partner(self, line: CrisisResource) -> CrisisResource | None:
+        """The service that belongs with a line, or None."""
+        for pair in self.pairs:
+            if pair.country == line.country and line.name in pair.names:
+                other = pair.names[1 - pair.names.index(line.name)]
+                return next((x for x in self.countries[line.country].lines if x.name == other), None)
+        return None
 
     def numbers(self) -> frozenset[str]:
         """Every number that may be shown, digits only."""
@@ -81,7 +110,7 @@ class Directory:
             for number in (
                 country.emergency,
                 country.emergency_medical,
-                *(n for r in country.lines for n in (r.phone, r.sms)),
+                *(n for r in country.lines for n in (r.phone, r.sms, *r.also)),
             ):
                 if number:
                     found.add(re.sub(r"\D", "", number))
@@ -132,8 +161,17 @@ _ALIASES = {
 }  # fmt: skip
 
 
-def load(path: Path) -> Directory:
+PATH = Path(str(files.files("policies") / "crisis" / "resources.yaml"))
+NEVER = date.min
+"""Stands for a missing date where a file is read to be checked."""
+
+
+def load(path: Path, *, to_check: bool = False) -> Directory:
     """Read a resources file.
+
+    Args:
+        path: the file.
+        to_check: read retired numbers and missing dates too, for `checks` to name them all.
 
     Raises:
         PolicyFileError: it is malformed, a country lacks its name, or a retired number is in it.
@@ -146,27 +184,36 @@ def load(path: Path) -> Directory:
         for iso, entry in raw["countries"].items():
             lines = []
             for line in entry["lines"]:
-                for number in line["phones"] or [None]:
-                    if number and re.sub(r"\D", "", number) in retired:
+                numbers = [str(number) for number in line["phones"]]
+                for number in numbers:
+                    if not to_check and re.sub(r"\D", "", number) in retired:
                         raise PolicyFileError(f"{path}: {iso}: {line['name']}: {number} is retired")
-                    lines.append(
-                        CrisisResource(
-                            name=line["name"],
-                            phone=number,
-                            sms=line["sms"],
-                            web=line["web"],
-                            hours=line["hours"] or "",
-                            audience=frozenset(line["audience"]),
-                            country=iso,
-                            verified_on=checked,
-                        )
+                first = numbers[0] if numbers else None
+                lines.append(
+                    CrisisResource(
+                        name=line["name"],
+                        phone=first,
+                        also=tuple(numbers[1:]),
+                        sms=None if line["sms"] is None else str(line["sms"]),
+                        web=line["web"],
+                        hours=line["hours"] or "",
+                        audience=frozenset(line["audience"]),
+                        country=iso,
+                        verified_on=NEVER
+                        if to_check and not line.get("checked_on")
+                        else date.fromisoformat(str(line["checked_on"])),
+                        languages=tuple(line["languages"] or ()),
+                        sources=tuple(line["sources"]),
+                        unverified=tuple(line["unverified"]),
                     )
+                )
             countries[str(iso)] = Country(
                 iso=str(iso),
                 name=entry["name"],
                 emergency=entry["emergency"],
                 emergency_medical=entry["emergency_medical"],
                 lines=tuple(lines),
+                emergency_note=entry.get("emergency_note", ""),
             )
         directories = tuple(
             CrisisResource(
@@ -181,6 +228,9 @@ def load(path: Path) -> Directory:
             fallback_emergency=raw["fallback_emergency"],
             verified_on=checked,
             retired=retired,
+            pairs=tuple(
+                Pair(country=p["country"], names=(p["names"][0], p["names"][1])) for p in raw["pairs"]
+            ),
         )
     except (KeyError, TypeError, ValueError) as bad:
         raise PolicyFileError(f"{path}: {type(bad).__name__}: {bad}") from bad
@@ -189,4 +239,4 @@ def load(path: Path) -> Directory:
 @lru_cache(maxsize=1)
 def shipped() -> Directory:
     """The resources that ship."""
-    return load(Path(str(files.files("policies") / "crisis" / "resources.yaml")))
+    return load(PATH)

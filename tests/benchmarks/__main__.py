@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,24 +140,61 @@ def browser_turns() -> None:
     )
 
 
+HOSTILE = {
+    "one letter, 50,000 times": "a" * 50_000,
+    "one word, 50,000 characters": "kill " * 10_000,
+    "no sentence end, 50,000": "i want to say that " * 2_600,
+    "brackets, 50,000": "([{<" * 12_500,
+    "spaced letters, 50,000": "k i l l " * 6_250,
+    "look-alikes, 50,000": "кіll mуsеlf " * 4_200,
+    "zero-width, 50,000": "a\u200b" * 25_000,
+    "quotes, 50,000": '"' * 50_000,
+}
+
+
 def inside() -> None:
+    """The screen beside the parse it uses and the encoder, in the same run; hostile inputs."""
+    from bot.cli.screen import every_stage
+    from bot.risk.clauses import ReadingStage
     from bot.risk.screen import Screen
+    from bot.risk.verdict import Verdict
     from policies.encoder import built_in
 
-    screen, brain = Screen(), built_in()
+    text_stage, brain, reading_stage = Screen(), built_in(), ReadingStage()
+    stages, parser = every_stage()
+    parser.warm()
+    readings = {q: parser.read(q) for q in QUESTIONS}
 
-    def timed(what: str, call: object, times: int = 300) -> float:
+    def timed(what: str, call: Callable[[str], object], times: int = 300) -> float:
         texts = [QUESTIONS[i % len(QUESTIONS)] for i in range(times)]
         began = time.perf_counter()
         for text in texts:
-            call(text)  # type: ignore[operator]
+            call(text)
         took = (time.perf_counter() - began) / times * 1000
-        print(f"{what:24s} {took:6.2f} ms a message")
+        print(f"{what:32s} {took:7.3f} ms a message")
         return took
 
-    encoding = timed("sentence encoder", lambda t: brain.encode([t]))
-    screening = timed("risk screen, text stage", screen.screen)
-    print(f"ratio                    {screening / encoding:.2f} (text stage to encoder)")
+    parsing = timed("the parse (spaCy)", parser.read)
+    encoding = timed("the sentence encoder", lambda t: brain.encode([t]))
+    screening = timed("risk screen, text stage", text_stage.screen)
+    reading = timed(
+        "risk screen, reading stage", lambda t: reading_stage.deepen(readings[t], Verdict(), not_real=False)
+    )
+    every = timed("risk screen, all stages", lambda t: stages.judge(t, parser=parser))
+    print(f"ratio  text stage to parse       {screening / parsing:.3f}")
+    print(f"ratio  reading stage to parse    {reading / parsing:.3f}")
+    print(f"ratio  all stages to parse + encoder {every / (parsing + encoding):.3f}")
+    usual = screening
+    for name, text in HOSTILE.items():
+        began = time.perf_counter()
+        text_stage.screen(text)
+        alone = (time.perf_counter() - began) * 1000
+        began = time.perf_counter()
+        stages.judge(text, parser=parser)
+        whole = (time.perf_counter() - began) * 1000
+        print(
+            f"hostile: {name:30s} text stage {alone:7.1f} ms ({alone / usual:5.0f} x a message)   all {whole:7.1f} ms"
+        )
 
 
 if __name__ == "__main__":

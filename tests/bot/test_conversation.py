@@ -14,6 +14,9 @@ from bot.dialogue import AbstainMove, Arm, Rules, Said, Session, Topic, step
 from bot.errors import ModelUnavailable
 from bot.models.protocol import Draft
 from bot.responding import Words
+from bot.risk.clauses import ReadingStage
+from bot.risk.screen import Screen
+from bot.risk.stages import Stages
 from bot.risk.verdict import RiskLevel, Verdict
 from bot.understanding import Assessment, Intent, Understood
 from policies import thresholds
@@ -82,10 +85,12 @@ async def test_a_failing_second_opinion_is_never_felt(parts: Parts) -> None:
         def deepen(self, *_: Any, **__: Any) -> Any:
             raise OSError("gone")
 
-    conversation = Conversation.start(replace(parts, semantic=Hangs()))  # type: ignore[arg-type]
+    conversation = Conversation.start(
+        replace(parts, stages=Stages(Screen(), reading=ReadingStage(), semantic=Hangs()))
+    )  # type: ignore[arg-type]
     moves = await say(conversation, "I am going to kill myself tonight")
     assert moves[-1].fields["reason"] == "imminent_risk"
-    assert (await say(Conversation.start(replace(parts, semantic=None)), WORRY))[-1].move == "ask"
+    assert (await say(Conversation.start(replace(parts, stages=Stages(Screen()))), WORRY))[-1].move == "ask"
 
 
 async def test_a_model_that_cannot_compose_ends_in_an_abstention_with_people(parts: Parts) -> None:
@@ -186,7 +191,7 @@ async def test_a_failing_screen_is_no_stack_trace(parts: Parts, caplog: pytest.L
         def screen(self, *_: Any, **__: Any) -> Any:
             raise ValueError("secret words of the person")
 
-    moves = await say(Conversation.start(replace(parts, screen=Breaks())), WORRY)  # type: ignore[arg-type]
+    moves = await say(Conversation.start(replace(parts, stages=Stages(Breaks()))), WORRY)  # type: ignore[arg-type]
     assert moves[-1].resources and "not yours" in moves[-1].text
     assert "secret words" not in caplog.text
 

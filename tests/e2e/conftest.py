@@ -54,7 +54,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     port = free_port()
     log = tmp_path_factory.mktemp("server") / "log"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("RAISE_", "CHAINLIT_"))}
-    env |= {"RAISE_PORT": str(port)}
+    data = tmp_path_factory.mktemp("data")
+    env |= {"RAISE_PORT": str(port), "RAISE_DATA_DIR": str(data), "RAISE_SILENCE_SECONDS": "20"}
     with log.open("w") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", "from bot.cli import main; main()", "serve"],

@@ -24,10 +24,13 @@ def level(text: str, **context: Any) -> str:
 
 
 @pytest.mark.parametrize("rule", patterns.shipped().rules, ids=lambda r: r.name)
-def test_every_rule_has_a_reason_and_fires_on_its_examples(rule: patterns.Rule) -> None:
-    assert len(rule.reason) > 5
+def test_every_rule_has_a_reason_and_fires_by_itself_on_its_examples(rule: patterns.Rule) -> None:
+    alone = Screen(patterns.Patterns(rules=(rule,), combinations=()))
+    about = min(rule.attributes) if rule.attributes else None
+    assert len(rule.reason) > 5 and rule.examples
     for example in rule.examples:
-        assert rule.name in SCREEN.screen(example).rules, example
+        found = alone.screen(example, answering=about)
+        assert rule.idea in found.flags and found.level is rule.level, example
 
 
 @pytest.mark.parametrize(

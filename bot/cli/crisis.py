@@ -1,0 +1,129 @@
+"""`raise-chat crisis`: referrals counted, and what the on-call contact does."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from bot.errors import SettingsError
+from bot.settings import read_settings
+from privacy.store import NAME, Store, StoreError, utc_now
+
+ACTIONS = ("reached", "called-emergency", "handed-over", "left-message", "not-reached", "false-alarm")
+OUTCOMES = ("safe", "in-care", "not-reached", "withdrawn", "false-alarm", "harm-occurred")
+"""Fixed words: free text about a person does not belong in this file."""
+
+
+@contextmanager
+def _store() -> Iterator[Store]:
+    directory = read_settings().data_dir
+    if not (directory / NAME).exists():
+        raise SettingsError(f"{directory / NAME}: not there; nothing has been recorded in RAISE_DATA_DIR yet")
+    try:
+        store = Store(directory)
+    except StoreError as failed:
+        raise SettingsError(str(failed)) from None
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@click.group()
+def crisis() -> None:
+    """Referrals counted without identifiers, and the on-call contact's notices."""
+
+
+@crisis.command()
+@click.option("--year", type=click.IntRange(2020, 2200), required=True)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "csv", "json"]), default="text", show_default=True
+)
+@click.option(
+    "--at-least",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Smaller cells are shown as '<N'.",
+)
+def report(*, year: int, form: str, at_least: int) -> None:
+    """Crisis referrals of a year, by month, level, category and country; no identifiers."""
+    with _store() as store:
+        rows = store.referrals(year)
+    total = sum(row["count"] for row in rows)
+    shown = [{**row, "count": row["count"] if row["count"] >= at_least else f"<{at_least}"} for row in rows]
+    if form == "json":
+        click.echo(json.dumps({"year": year, "total": total, "referrals": shown}, indent=1))
+    elif form == "csv":
+        out = io.StringIO()
+        writer = csv.DictWriter(out, ["month", "level", "category", "country", "count"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(shown)
+        sys.stdout.write(out.getvalue())
+    else:
+        for row in shown:
+            where = row["country"] or "country not known"
+            click.echo(f"{row['month']}  {row['level']:9} {row['category']:20} {where:18} {row['count']:>6}")
+        click.echo(f"{total} crisis referrals shown in {year}; counted without identifiers")
+
+
+@crisis.command("list")
+@click.option("--all", "every", is_flag=True, help="Closed ones too.")
+@click.option("--json", "as_json", is_flag=True)
+def notices(*, every: bool, as_json: bool) -> None:
+    """The on-call contact's notices that are not closed."""
+    with _store() as store:
+        rows = store.escalations(open_only=not every)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        click.echo(
+            f"{row['id']:>4}  {row['level']:9} {row['raised_at'][:16]}  {row['person']}  {_standing(row)}"
+        )
+    click.echo(f"{len(rows)} notices")
+
+
+def _standing(row: dict[str, Any]) -> str:
+    if row["closed_at"]:
+        return f"closed by {row['closed_by']}: {row['outcome']}"
+    if row["acknowledged_at"]:
+        return f"taken on by {row['acknowledged_by']}: {row['action']}"
+    if row["delivered_at"]:
+        return f"delivered {row['delivered_at'][:16]}, nobody has taken it on"
+    return f"not delivered, {row['attempts']} attempts"
+
+
+@crisis.command()
+@click.argument("number", type=int)
+@click.option("--by", required=True, help="Who takes it on.")
+@click.option("--did", type=click.Choice(ACTIONS), required=True)
+@click.pass_context
+def acknowledge(context: click.Context, *, number: int, by: str, did: str) -> None:
+    """Take a notice on: who, when and what was done."""
+    with _store() as store:
+        if not store.acknowledge(number, by=by, action=did, at=utc_now()):
+            click.echo(f"notice {number}: there is none, or it was taken on before", err=True)
+            context.exit(1)
+    click.echo(f"notice {number}: taken on by {by}")
+
+
+@crisis.command()
+@click.argument("number", type=int)
+@click.option("--by", required=True, help="Who closes it.")
+@click.option("--outcome", type=click.Choice(OUTCOMES), required=True)
+@click.pass_context
+def close(context: click.Context, *, number: int, by: str, outcome: str) -> None:
+    """Close a notice that was taken on: the adverse event is over."""
+    with _store() as store:
+        if not store.close_escalation(number, by=by, outcome=outcome, at=utc_now()):
+            click.echo(f"notice {number}: not open, or nobody has taken it on yet", err=True)
+            context.exit(1)
+    click.echo(f"notice {number}: closed")

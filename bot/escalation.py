@@ -1,0 +1,282 @@
+"""What happens beside the crisis card: referrals are counted, and an on-call contact is told where one is set.
+
+Nothing here is waited for. A thread of its own takes what the conversation notes, keeps it in memory while the store
+is locked, and tries a webhook and e-mail again until one is delivered or a day has passed. A notice holds a pseudonym,
+a level and a time; never a word of what was written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import logging
+import queue
+import smtplib
+import ssl
+import threading
+import time
+import urllib.request
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from email.message import EmailMessage
+from http.client import HTTPMessage
+from pathlib import Path
+from typing import IO, Any, Protocol
+from urllib.parse import urlsplit
+
+from bot.errors import SettingsError
+from bot.risk.verdict import RiskLevel
+from bot.settings import Settings
+from privacy.store import Store, StoreError, utc_now
+
+AGAIN_AFTER = timedelta(hours=1)
+"""One notice a person and level within this time, unless the earlier one was closed."""
+RETRY_AFTER = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 3600))
+GIVE_UP_AFTER = timedelta(hours=24)
+MOST_HELD = 10_000
+SEND_SECONDS = 10.0
+
+log = logging.getLogger("raise.escalation")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Referral:
+    """A crisis referral was shown.
+
+    Attributes:
+        person: pseudonym.
+        level: of the conversation.
+        category: the kind of danger, "unclear" where none was found.
+        country: ISO code or "".
+        at: aware UTC.
+        is_news: the level rose with this message; only then is anybody told.
+    """
+
+    person: str
+    level: RiskLevel
+    category: str
+    country: str
+    at: datetime
+    is_news: bool
+
+
+class Channel(Protocol):
+    """A way to reach the on-call contact."""
+
+    def send(self, notice: dict[str, str]) -> None:
+        """Deliver one notice; raises where it was not."""
+        ...
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the notice to a place nobody named."""
+
+    def redirect_request(  # noqa: PLR0917 (urllib's own signature)
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: HTTPMessage,
+        newurl: str,
+    ) -> None:
+        """Never."""
+
+
+class Webhook:
+    """A signed POST: `X-Raise-Signature: sha256=HMAC-SHA256(secret, timestamp + "." + body)`."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        self._url, self._secret = url, secret.encode()
+        self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+
+    def send(self, notice: dict[str, str]) -> None:
+        """POST it.
+
+        Raises:
+            OSError: anything but a 2xx answer.
+        """
+        body = json.dumps(notice, sort_keys=True).encode()
+        stamp = str(int(time.time()))
+        signature = hmac.new(self._secret, stamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+        request = urllib.request.Request(  # noqa: S310 (https or loopback, checked in `channels`)
+            self._url,
+            data=body,
+            method="POST",
+            headers={
+                "content-type": "application/json",
+                "x-raise-timestamp": stamp,
+                "x-raise-signature": f"sha256={signature}",
+            },
+        )
+        with self._opener.open(request, timeout=SEND_SECONDS):
+            pass
+
+
+class Mail:
+    """A short e-mail through an SMTP server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def send(self, notice: dict[str, str]) -> None:
+        """Send it.
+
+        Raises:
+            OSError: the server cannot be reached or refused it (SMTPException is an OSError).
+        """
+        given = self._settings
+        letter = EmailMessage()
+        letter["Subject"] = f"raise-chat: notice {notice['id']}, level {notice['level']}"
+        letter["From"], letter["To"] = given.smtp_from or given.on_call_email, given.on_call_email
+        letter.set_content(
+            f"Participant {notice['person']} reached level {notice['level']} at {notice['at']} (UTC).\n"
+            "They were shown crisis resources at once. This notice holds nothing they wrote.\n"
+            f"To take it on: raise-chat crisis acknowledge {notice['id']} --by NAME --did ACTION\n"
+        )
+        with smtplib.SMTP(given.smtp_host, given.smtp_port, timeout=SEND_SECONDS) as server:
+            if given.smtp_tls:
+                server.starttls(context=ssl.create_default_context())
+            if given.smtp_user and given.smtp_password:
+                server.login(given.smtp_user, given.smtp_password.get_secret_value())
+            server.send_message(letter)
+
+
+def channels(settings: Settings) -> list[Channel]:
+    """The ways that are set; none is fine.
+
+    Raises:
+        SettingsError: a way is half set, or the webhook would go out unencrypted.
+    """
+    found: list[Channel] = []
+    if settings.on_call_webhook:
+        parts = urlsplit(settings.on_call_webhook)
+        is_loopback = (parts.hostname or "") in ("127.0.0.1", "::1", "localhost")
+        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
+            raise SettingsError("RAISE_ON_CALL_WEBHOOK: needs https (http only to this machine)")
+        if settings.on_call_secret is None:
+            raise SettingsError("RAISE_ON_CALL_WEBHOOK needs RAISE_ON_CALL_SECRET, which signs what is sent")
+        found.append(Webhook(settings.on_call_webhook, settings.on_call_secret.get_secret_value()))
+    if settings.on_call_email:
+        if not settings.smtp_host:
+            raise SettingsError("RAISE_ON_CALL_EMAIL needs RAISE_SMTP_HOST")
+        found.append(Mail(settings))
+    return found
+
+
+class Desk:
+    """Counts and tells, on a thread of its own. `note` never blocks and never raises."""
+
+    def __init__(
+        self,
+        directory: Path,
+        ways: Sequence[Channel] = (),
+        *,
+        tell_from: RiskLevel = RiskLevel.IMMINENT,
+        clock: Callable[[], datetime] = utc_now,
+        pause: float = 5.0,
+    ) -> None:
+        """Start the thread.
+
+        Args:
+            directory: where the store lives.
+            ways: how the on-call contact is told.
+            tell_from: the lowest level they are told of.
+            clock: aware UTC.
+            pause: seconds between looks at what is due.
+        """
+        self._directory, self._ways, self._tell_from = directory, ways, tell_from
+        self._clock, self._pause = clock, pause
+        self._inbox: queue.SimpleQueue[Referral | None] = queue.SimpleQueue()
+        self._held: deque[Referral] = deque(maxlen=MOST_HELD)
+        self._store: Store | None = None
+        self._ended = False
+        self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
+        self._thread.start()
+
+    def note(self, referral: Referral) -> None:
+        """A referral was shown."""
+        self._inbox.put(referral)
+
+    def close(self, within: float = 5.0) -> None:
+        """Write what is held, try what is due once more, and end."""
+        self._inbox.put(None)
+        self._thread.join(within)
+
+    def _work(self) -> None:
+        while not self._ended:
+            with contextlib.suppress(queue.Empty):
+                found = self._inbox.get(timeout=self._pause)
+                while True:
+                    if found is None:
+                        self._ended = True
+                    else:
+                        self._held.append(found)
+                    found = self._inbox.get_nowait()
+            try:
+                self._write()
+                self._send()
+            except Exception as failed:  # noqa: BLE001 (it is tried again; what is held stays held)
+                log.error("on-call desk: %s", type(failed).__name__)
+        if self._store is not None:
+            self._store.close()
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            self._store = Store(self._directory)
+        return self._store
+
+    def _write(self) -> None:
+        while self._held:
+            store, referral = self._opened(), self._held[0]
+            try:
+                if referral.is_news and self._ways and referral.level.rank >= self._tell_from.rank:
+                    store.open_escalation(
+                        person=referral.person,
+                        level=referral.level.value,
+                        at=referral.at,
+                        again_after=AGAIN_AFTER,
+                    )
+                store.count_referral(
+                    month=referral.at.strftime("%Y-%m"),
+                    level=referral.level.value,
+                    category=referral.category,
+                    country=referral.country,
+                )
+            except StoreError:
+                raise
+            except Exception as failed:  # noqa: BLE001 (locked or full: held until it can be written)
+                log.error("store not ready: %s; %d referrals held", type(failed).__name__, len(self._held))
+                return
+            self._held.popleft()
+
+    def _send(self) -> None:
+        if not self._ways:
+            return
+        now = self._clock()
+        for row in self._opened().due(now):
+            notice = {
+                "id": str(row["id"]),
+                "person": row["person"],
+                "level": row["level"],
+                "at": row["raised_at"],
+            }
+            delivered = [way for way in self._ways if self._delivered(way, notice)]
+            late = now - datetime.fromisoformat(row["raised_at"]) > GIVE_UP_AFTER
+            again = None
+            if not delivered and not late:
+                again = now + RETRY_AFTER[min(row["attempts"], len(RETRY_AFTER) - 1)]
+            self._opened().tried(row["id"], delivered_at=now if delivered else None, next_try=again)
+
+    @staticmethod
+    def _delivered(way: Channel, notice: dict[str, Any]) -> bool:
+        try:
+            way.send(notice)
+        except Exception as failed:  # noqa: BLE001 (retried; the kind of failure is enough for the log)
+            log.error("on-call notice not delivered: %s", type(failed).__name__)
+            return False
+        return True

@@ -1,0 +1,104 @@
+"""The stages of the screen, put together: text, then reading, then meaning. Each later one may be missing.
+
+The text stage decides alone and first; the reading stage needs a parse, the semantic stage an encoder. A stage that
+fails is logged by its kind and left out: what the earlier ones found stands.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+
+from bot.risk import state as risk_state
+from bot.risk.clauses import ReadingStage
+from bot.risk.screen import Screen
+from bot.risk.semantic import SemanticStage
+from bot.risk.verdict import RiskLevel, RiskState, Verdict
+from policies.attributes import Attribute
+from privacy.reading import Parser, Reading, ReadingError
+
+SHORT_ANSWER_WORDS = 8
+
+log = logging.getLogger("raise.risk")
+
+
+class Stages:
+    """All stages. Holds nothing between calls; safe to share."""
+
+    def __init__(
+        self, text: Screen, *, reading: ReadingStage | None = None, semantic: SemanticStage | None = None
+    ) -> None:
+        self._text, self._reading, self._semantic = text, reading, semantic
+
+    def heard(
+        self,
+        text: str,
+        *,
+        state: RiskState | None = None,
+        answering: Attribute | None = None,
+        profile_flags: Iterable[str] = (),
+    ) -> Verdict:
+        """The text stage alone: the raw text, first, at any length, with nothing but itself."""
+        return self._text.screen(text, state=state, answering=answering, profile_flags=profile_flags)
+
+    def deepened(
+        self,
+        text: str,
+        verdict: Verdict,
+        *,
+        reading: Reading | None,
+        state: RiskState | None = None,
+        answering: Attribute | None = None,
+        recent: Sequence[str] = (),
+    ) -> Verdict:
+        """The verdict of the text stage, with what the parse and the meaning add.
+
+        Args:
+            text: the raw text.
+            verdict: of the text stage.
+            reading: of the text, where there is one.
+            state: what stuck from earlier turns.
+            answering: the attribute whose question is open, if one is.
+            recent: the person's messages before this one.
+        """
+        state = state or RiskState()
+        not_real = bool(verdict.flags & {"not_real", "bereaved"}) or "not_real" in state.flags
+        if self._reading is not None and reading is not None:
+            try:
+                verdict = self._reading.deepen(reading, verdict, not_real=not_real)
+            except Exception as failed:  # noqa: BLE001 (a second opinion: the text stage has decided)
+                log.error("reading stage failed: %s", type(failed).__name__)
+        if self._semantic is not None:
+            short = (
+                answering not in (None, Attribute.SELF_HARM_HISTORY)
+                and len(text.split()) < SHORT_ANSWER_WORDS
+            )
+            try:
+                verdict = self._semantic.deepen(
+                    text,
+                    verdict,
+                    not_real=not_real,
+                    is_short_answer=short,
+                    recent=recent if state.level is RiskLevel.NONE else (),
+                )
+            except Exception as failed:  # noqa: BLE001 (a second opinion)
+                log.error("semantic stage failed: %s", type(failed).__name__)
+        return verdict
+
+    def judge(self, text: str, *, history: Sequence[str] = (), parser: Parser | None = None) -> Verdict:
+        """The verdict on a message after earlier ones: for files of messages, outside a conversation."""
+        state = RiskState()
+        for number, turn in enumerate(history):
+            before = self._judged(turn, state, parser, history[:number])
+            state = risk_state.after(state, before, says_safe=False)
+        return self._judged(text, state, parser, history)
+
+    def _judged(self, text: str, state: RiskState, parser: Parser | None, recent: Sequence[str]) -> Verdict:
+        verdict = self.heard(text, state=state)
+        reading = None
+        if parser is not None:
+            try:
+                reading = parser.read(text)
+            except ReadingError as failed:
+                log.error("no reading: %s", failed)
+        return self.deepened(text, verdict, reading=reading, state=state, recent=recent)
