@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 
 from bot import dialogue
 from bot.abstention import Reason
-from bot.dialogue import AnswerMove, Arm, Composed, Move, Rules, Said, Say, Session, Silence, Step
 from bot.errors import ModelUnavailable
 from bot.escalation import Desk, Referral
 from bot.models.guided import GuidedModel
 from bot.models.protocol import Draft, LanguageModel
+from bot.moves import AnswerMove, Compose, Composed, Move, Rules, Said, Say, Silence, Step
 from bot.responding import Responder, Words
 from bot.risk import state as risk_state
 from bot.risk.clauses import ReadingStage
@@ -26,6 +26,7 @@ from bot.risk.screen import Screen
 from bot.risk.semantic import RECENT, RECENT_CHARACTERS, SemanticStage
 from bot.risk.stages import Stages
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
+from bot.session import Arm, Session
 from bot.understanding import Understood
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.attributes import Answer, Attribute, Profile, Standing
@@ -373,7 +374,7 @@ class Conversation:
             return self._parts.responder.render(move, session, in_words=False)
         return words
 
-    async def _composed(self, effect: dialogue.Compose, step: Step) -> tuple[Step, tuple[str, ...]]:
+    async def _composed(self, effect: Compose, step: Step) -> tuple[Step, tuple[str, ...]]:
         """Compose, guard sentence by sentence, and tell the dialogue what came of it."""
         parts = self._parts
         session = replace(step.session, topic=effect.topic)

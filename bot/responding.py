@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bot.abstention import Reason
-from bot.dialogue import AbstainMove, AnswerMove, Ask, Move, Say, Session
 from bot.messages import crisis_texts, messages
+from bot.moves import AbstainMove, AnswerMove, Ask, Move, Say
 from bot.risk.verdict import Category, RiskLevel
 from bot.safety_plan import STEPS
+from bot.session import Session
 from policies.attributes import SPECS, Attribute, Standing
 from policies.crisis import CrisisResource, Directory
 from policies.crisis.cards import Card

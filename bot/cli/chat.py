@@ -15,9 +15,9 @@ from typing import Any
 import click
 
 from bot.conversation import Conversation, build_parts
-from bot.dialogue import Arm
 from bot.errors import SettingsError
 from bot.responding import Words
+from bot.session import Arm
 from bot.settings import read_settings
 from policies import crisis
 from policies.attributes import Attribute

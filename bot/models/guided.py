@@ -14,12 +14,12 @@ from datetime import datetime
 import numpy as np
 
 from bot import interview
-from bot.dialogue import Session
 from bot.errors import ModelUnavailable
 from bot.interview import Reader
 from bot.messages import messages
 from bot.models.protocol import Draft
 from bot.risk.verdict import Category, RiskLevel, Subject
+from bot.session import Session
 from bot.understanding import Assessment, Intent, Understood
 from policies import classifiers, crisis, guidance, lexicon, questions
 from policies.attributes import SPECS, Attribute, Standing

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
-from bot.dialogue import Session
+from bot.session import Session
 from bot.understanding import Understood
 from policies.attributes import Attribute
 

@@ -22,10 +22,10 @@ from chainlit.server import sio
 from chainlit.session import WebsocketSession
 
 from bot.conversation import Conversation, build_parts
-from bot.dialogue import Session
 from bot.escalation import Desk, channels
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
+from bot.session import Session
 from bot.settings import read_settings
 from policies.attributes import Attribute
 

@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from bot.conversation import Conversation, Parts, _raised_by_answer
-from bot.dialogue import AbstainMove, Arm, Rules, Said, Session, Topic, step
+from bot.dialogue import step
 from bot.errors import ModelUnavailable
 from bot.models.protocol import Draft
+from bot.moves import AbstainMove, Rules, Said
 from bot.responding import Words
 from bot.risk.clauses import ReadingStage
 from bot.risk.screen import Screen
 from bot.risk.stages import Stages
 from bot.risk.verdict import RiskLevel, Verdict
+from bot.session import Arm, Session, Topic
 from bot.understanding import Assessment, Intent, Understood
 from policies import thresholds
 from policies.attributes import Answer, Attribute, Standing

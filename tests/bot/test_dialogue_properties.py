@@ -9,8 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bot.abstention import Reason
-from bot.dialogue import AbstainMove, AnswerMove, Ask, Composed, Rules, Said, Say, Session, step
+from bot.dialogue import step
+from bot.moves import AbstainMove, AnswerMove, Ask, Composed, Rules, Said, Say
 from bot.risk.verdict import Category, RiskLevel, Verdict
+from bot.session import Session
 from bot.understanding import Assessment, Intent, Understood
 from policies import thresholds
 from policies.attributes import SPECS, Answer, Attribute, Standing

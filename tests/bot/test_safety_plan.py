@@ -7,9 +7,9 @@ import json
 import pytest
 
 from bot.conversation import Conversation, Parts
-from bot.dialogue import Session
 from bot.responding import Words
 from bot.safety_plan import STEPS, SafetyPlan
+from bot.session import Session
 
 
 async def say(conversation: Conversation, text: str) -> list[Words]:

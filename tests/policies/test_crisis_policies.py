@@ -79,7 +79,7 @@ def test_the_command_exits_1_on_an_error_and_lists_it_as_json(tmp_path: Path) ->
 
 
 def test_pairs_are_shown_together(parts: Any) -> None:
-    from bot.dialogue import Session
+    from bot.session import Session
 
     for country, names in {
         "GB": ("Samaritans", "Shout"),
