@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 
 from bot import dialogue
 from bot.abstention import Reason
@@ -247,9 +248,9 @@ class Conversation:
         finally:
             self._recent.append(text[:RECENT_CHARACTERS])
             if referred:
-                self._note_referral(before)
+                self._note_referral(before, verdict.level)
 
-    def _note_referral(self, before: Session) -> None:
+    def _note_referral(self, before: Session, level: RiskLevel) -> None:
         """Counted, and told where somebody is on call; never waited for."""
         risk = self._session.risk
         if self._parts.desk is None or risk.level is RiskLevel.NONE:
@@ -261,7 +262,7 @@ class Conversation:
                 category=risk.categories[0].value if risk.categories else "unclear",
                 country=self._session.country or "",
                 at=self._parts.clock(),
-                is_news=risk.level.rank > before.risk.level.rank,
+                is_news=risk.level.rank > before.risk.level.rank or level is RiskLevel.IMMINENT,
             )
         )
 
@@ -295,7 +296,8 @@ class Conversation:
         if session.topic is not None and session.topic.assessment.domain is Domain.RELATIONSHIP:
             flags.add("close_tie")
         pending = session.pending.attribute if session.pending else None
-        verdict = parts.stages.heard(text, state=session.risk, answering=pending, profile_flags=flags)
+        heard = partial(parts.stages.heard, text, state=session.risk, answering=pending, profile_flags=flags)
+        verdict = heard() if len(text) <= LONGEST_ANSWERED else await asyncio.to_thread(heard)
         try:
             reading = await parts.parser.read(text, within=READING_SECONDS) if parts.parser else None
             return parts.stages.deepened(

@@ -113,7 +113,7 @@ def _imminent(
         topic = Topic(query=event.text, assessment=understood.assessment, settled=True)
     first = before.risk.level is not RiskLevel.IMMINENT
     told = event.verdict.level is RiskLevel.IMMINENT
-    if understood.intent in _BRANCHES and risk_state.by_meaning_alone(event.verdict):
+    if understood.intent in _BRANCHES and risk_state.is_weak(event.verdict):
         told = False
     if understood.intent in _AFTER_A_CARD and len(event.text.split()) <= A_FEW_WORDS:
         told = False
@@ -123,13 +123,20 @@ def _imminent(
         key = _BRANCHES.get(understood.intent, "after_other")
     is_card = key.startswith("imminent_")
     smaller = 0 if is_card else before.smaller
+    shows_step = key in _WITH_STEP
+    card = key.removeprefix("imminent_") if is_card else before.card
+    kind = _kind(card, session.risk)
+    if key == "after_other":
+        key = f"after_other_{kind}"
     session = replace(
         session,
+        card=card,
+        is_minor=session.is_minor or understood.is_minor,
         pending=None,
         topic=topic,
         wants_country=session.country is None,
         plan=session.plan and session.plan.paused(),
-        smaller=0 if is_card else smaller + 1,
+        smaller=0 if is_card else smaller + shows_step,
         risk=replace(session.risk, cards=session.risk.cards + 1),
     )
     assessment = topic.assessment if topic else None
@@ -143,8 +150,29 @@ def _imminent(
         is_crisis=True,
         offers=AFTER_OFFERS,
         smaller=smaller,
+        kind=kind,
     )
     return Step(session=session, moves=(*moves, abstain))
+
+
+STEPS_FOR = {
+    "medical_emergency": "medical",
+    "substance": "medical",
+    "eating_disorder": "medical",
+    "other_person": "other",
+    "child_abuse": "child",
+    "domestic_violence": "violence",
+    "sexual_exploitation": "violence",
+    "harm_others": "harm",
+}
+"""Next steps after a card of danger, by the card; all others are for the person themself."""
+_WITH_STEP = frozenset({"after_no_pickup", "after_cannot_talk", "after_wont_call", "after_other"})
+
+
+def _kind(card: str, risk: RiskState) -> str:
+    """Whose danger the next steps are for."""
+    kind = STEPS_FOR.get(card, "self")
+    return "overdose" if kind == "self" and "attempt_now" in risk.flags else kind
 
 
 AFTER_OFFERS = ("im_safe", "no_pickup", "cannot_talk", "wont_call")
@@ -183,6 +211,7 @@ def _silence(session: Session) -> Step:
         is_crisis=True,
         offers=AFTER_OFFERS,
         smaller=session.smaller,
+        kind=_kind(session.card, session.risk),
     )
     return Step(session=replace(session, quiet=session.quiet + 1), moves=(move,))
 
@@ -231,6 +260,9 @@ def _safety_plan(session: Session, event: Said, understood: Understood, moves: l
     if intent in _WITHIN_PLAN:
         moves.append(Say(key=_WITHIN_PLAN[intent], with_resources=intent is Intent.HELP))
         after = plan
+    elif understood.has_nobody and plan.step in ("places", "people", "professionals"):
+        moves.append(Say(key="plan_nobody"))
+        after = plan.skipped()
     elif intent in (Intent.DECLINE, Intent.DONT_KNOW):
         after = plan.skipped()
     else:
@@ -320,8 +352,8 @@ def _interview(
     small = _SMALL_TALK.get(intent)
     if small is not None:
         moves.append(Say(key=small, noted=tuple(session.profile) if intent is Intent.MY_PROFILE else ()))
-        if intent is Intent.HELP:
-            moves[-1] = Say(key="help", with_resources=True)
+        if intent in (Intent.HELP, Intent.NOT_SAFE):
+            moves[-1] = Say(key=small, with_resources=True)
             session = replace(session, wants_country=session.country is None)
         if intent in (Intent.GOODBYE, Intent.RUDE):
             return Step(session=session, moves=tuple(moves))
@@ -413,6 +445,7 @@ _AFTER_A_CARD = {
 _BRANCHES = {
     **_AFTER_A_CARD,
     Intent.SAFE: "after_safe",
+    Intent.NOT_SAFE: "after_not_safe",
     Intent.JOKE: "after_joke",
     Intent.COUNTRY: "after_country",
     Intent.HUMAN: "after_human",
@@ -429,6 +462,7 @@ _SMALL_TALK = {
     Intent.THERAPIST: "therapist",
     Intent.ABOUT: "about",
     Intent.HELP: "help",
+    Intent.NOT_SAFE: "not_safe",
     Intent.SMALL_TALK: "small_talk",
     Intent.MY_PROFILE: "my_profile",
     Intent.CAN_YOU_CALL: "cannot_call",

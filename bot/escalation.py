@@ -33,7 +33,7 @@ from bot.risk.verdict import RiskLevel
 from bot.settings import Settings
 from privacy.store import Store, StoreError, utc_now
 
-AGAIN_AFTER = timedelta(hours=1)
+AGAIN_AFTER = timedelta(minutes=20)
 """One notice a person and level within this time, unless the earlier one was closed."""
 RETRY_AFTER = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 3600))
 GIVE_UP_AFTER = timedelta(hours=24)
@@ -53,7 +53,7 @@ class Referral:
         category: the kind of danger, "unclear" where none was found.
         country: ISO code or "".
         at: aware UTC.
-        is_news: the level rose with this message; only then is anybody told.
+        is_news: the level rose, or this very message tells of danger now; only then is anybody told.
     """
 
     person: str

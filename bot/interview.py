@@ -85,8 +85,21 @@ _WRITTEN = re.compile(
     rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b"
 )
 
+_UNSAFE = re.compile(
+    r"^(?:\w+ ){0,3}?(?:(?:im|i am|we are|were) (?:\w+ )?(?:not|un ?)(?: \w+)? ?safe|(?:i )?(?:dont|do not) feel (?:\w+ )?safe|not safe|im unsafe)(?: (?:here|now|right now|tonight|at all|anymore|please come|alone|at home|with (?:him|her|them|myself)))*$"
+)
+_NOT_SAFE = re.compile(
+    r"\b(?:not|dont|do not|never|isnt|arent|wasnt|cant|cannot|wont|no longer|hardly|nowhere|unless|until|if)\b(?: \w+){0,4} (?:safe|ok|okay|here|with me)\b"
+    r"|^(?:but |so |and )?(?:am i|are we|is (?:it|he|she|here|this)|will i|how (?:do|can|could) i)\b|\b(?:ill|will|going to|gonna|want to|wish i|would|could) (?:be |feel |only be |only feel )?safe\b"
+    r"|\b(?:called|rang|phoned|texted|told) (?:no ?one|nobody|noone)\b|\b(?:no ?one|nobody) (?:is|came|has|answered)\b|\bno estoy|\bpas en securite|\bnicht (?:in sicherheit|sicher)|\bnon sono|\bnie jestem|\binte (?:trygg|saker)"
+    r"|\bun ?safe\b|\b(?:kept?|keep(?:s|ing)?|better|more|most) safe\b(?! now)"
+)
+"""What makes a sentence about safety no statement that the person is safe."""
 _SKIPS = re.compile(
     r"^(?:skip|next|pass|leave)(?: (?:this|that|it|the))?(?: (?:step|one|question|part))?(?: out)?(?: please)?$"
+)
+_NOBODY = re.compile(
+    r"\b(?:no ?one|nobody|noone|nowhere|none|no (?:friends?|family|people|place))\b|\b(?:dont|do not|havent|have not|havent got|aint got|not) (?:\w+ ){0,3}(?:any ?one|any ?body|any ?where|any (?:friends?|family|people))\b"
 )
 _STOPS = re.compile(
     r"^(?:stop|enough|quit|finish|done|cancel|no more|stop here|thats (?:it|all|enough)|(?:stop|finish|end|close|cancel|leave) (?:the |this |my |it )?(?:safety )?(?:plan|now|here))$"
@@ -131,7 +144,8 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
         Intent.SAFE,
         re.compile(
-            r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|gave (?:her|him|them|my \w+) (?:the|my|all)|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)"
+            r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|gave (?:her|him|them|my \w+) (?:the|my|all)|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)\b|^(?:ok |okay |yes |im |i am |we are |were )*(?:ringing|calling|phoning|dialling|dialing|on the phone (?:to|with))(?: (?:them|now|999|911|112|an ambulance|the ambulance|my \w+|her|him|samaritans|right now))+"
+            r"|\b(?:estoy (?:a salvo|segur[oa]|bien ahora)|je suis en securite|(?:ich )?bin (?:jetzt )?(?:in sicherheit|sicher)|estou (?:segur[oa]|a salvo|bem agora)|sono al sicuro|ik ben (?:nu )?veilig|jestem (?:juz )?bezpieczn[yea]|jag ar (?:nu )?(?:trygg|saker|i sakerhet)|guvendeyim|(?:main )?(?:ab )?safe h(?:u|oo)n?|(?:aku|saya) (?:sudah |udah )?aman|ligtas na ako)"
         ),
     ),
     (
@@ -197,7 +211,7 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
     (
         Intent.DONT_KNOW,
         re.compile(
-            r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont|do not|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$"
+            r"^(?:honestly |tbh |um |uh |hmm |well )*(?:i )?(?:really |honestly )?(?:dont(?! want| need| like| care| have| drink| smoke| feel| eat| sleep| trust)|do not(?! want| need| like| have| feel)|dunno|donno|idk|no idea|not sure|unsure|hard to say|cant (?:say|tell)|couldnt say|who knows|no clue|wish i knew|difficult to say)(?: \w+){0,3}(?: tbh| honestly| really| sorry| idk)*[.! ]*$"
         ),
     ),
     (
@@ -388,11 +402,24 @@ class Reader:
         return bool(_SKIPS.match(plain(text).strip(" .!")))
 
     @staticmethod
+    def has_nobody(text: str) -> bool:
+        """Whether it says that there is nobody, or nowhere, to turn to."""
+        return bool(_NOBODY.search(plain(text)))
+
+    @staticmethod
     def stops(text: str) -> bool:
         """Whether it ends a safety plan that is open."""
         return bool(_STOPS.match(plain(text).strip(" .!")))
 
     def _intent(self, said: str, vector: Vectors, pending: Attribute | None) -> tuple[Intent, float]:
+        if _UNSAFE.search(said):
+            return Intent.NOT_SAFE, 1.0
+        intent, confidence = self._guessed(said, vector, pending)
+        if intent is Intent.SAFE and _NOT_SAFE.search(said):
+            return Intent.OTHER, confidence
+        return intent, confidence
+
+    def _guessed(self, said: str, vector: Vectors, pending: Attribute | None) -> tuple[Intent, float]:
         bare = said.strip(" .!")
         for intent, pattern in _RULES:
             if intent is Intent.SMALL_TALK and pending is not None:
@@ -577,11 +604,21 @@ def _tapped_standing(said: str) -> Standing | None:
     return {"prefer not to say": Standing.DECLINED, "i dont know": Standing.UNKNOWN}.get(said.strip(" .!"))
 
 
+_MEASURES = re.compile(
+    r"\b\d+(?:\.\d+)? ?(?:ft|foot|feet|\'|st|stone|lbs?|pounds?|kg|kilos?|cm|metres?|meters?|m|mg|ml|units?|pints?|am|pm|%|k)\b(?: ?\d+)?(?: and a half)?(?: stone)?|\b\d+ and a half stone|\b\d+ ?ft ?\d+"
+)
+"""Heights, weights, doses and times are no ages."""
+
+
 def _years(said: str, pending: Attribute | None) -> int | None:
     volunteered = _volunteered_age(said)
     if volunteered is not None or pending is not Attribute.AGE:
         return volunteered
-    found = [int(n) for n in _AGE_ANSWER.findall(_digits(_without_denied(said))) if 5 <= int(n) <= 115]
+    found = [
+        int(n)
+        for n in _AGE_ANSWER.findall(_digits(_without_denied(_MEASURES.sub(" ", said))))
+        if 5 <= int(n) <= 115
+    ]
     return found[0] if found else None
 
 
@@ -656,6 +693,12 @@ def _spelt_out(said: str) -> str:
     return " ".join(sentences)
 
 
+_SAYS_NONE = re.compile(
+    r"\b(?:none|no(?! ?(?:one|body|more|longer|idea|way|point|hope|reason)\b)|never|nope|nah|not (?:at all|ever|me|that i|really|once|in|since|for|now|any)|nothing|havent|have not|hasnt|didnt|dont|doesnt|isnt|wasnt|wouldnt|not been|zero|n/?a|clean|long past|fine)\b"
+)
+"""A history of self-harm is only taken as none where the words say so: loneliness is no denial."""
+
+
 def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
     """Of tags that exclude each other, the weightier ones."""
     if attribute is Attribute.HEALTH and len(tags) > 1:
@@ -663,7 +706,11 @@ def _settle(attribute: Attribute, tags: set[str], said: str) -> set[str]:
     elif attribute is Attribute.MENTAL_STATE and len(tags - {"in_treatment"}) > 1:
         tags.discard("well")
     elif attribute is Attribute.SELF_HARM_HISTORY:
-        denied = tags and re.match(r"^(?:\w+ ){0,2}?(?:none|no|never|nope|nothing|not at all)\b", said)
+        if "none" in tags and not _SAYS_NONE.search(said):
+            tags.discard("none")
+        denied = tags and re.match(
+            r"^(?:\w+ ){0,2}?(?:none|no(?! ?one\b)|never|nope|nothing|not at all)\b", said
+        )
         if denied and not re.search(
             r"\b(?:but|though|until|except|although)\b|\bthinks?\b|\bthoughts? (?:of|now)|plan forming|admitted",
             said,

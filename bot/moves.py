@@ -122,6 +122,7 @@ class AbstainMove:
         lines_shown: an earlier move of this turn lists them already.
         offers: keys of quick replies that go on from here.
         smaller: which of the ever smaller next steps it ends with.
+        kind: whose danger the next steps are for; see `STEPS_FOR`.
     """
 
     reason: Reason
@@ -134,6 +135,7 @@ class AbstainMove:
     lines_shown: bool = False
     offers: tuple[str, ...] = ()
     smaller: int = 0
+    kind: str = "self"
 
 
 Move = Say | Ask | AnswerMove | AbstainMove

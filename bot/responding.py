@@ -25,6 +25,8 @@ _HEARD = (
 )  # fmt: skip
 _ALREADY_KIND = ("that's", "that is", "no problem", "of course", "fine", "all right")
 SMALLEST_STEP = 3
+SHORT_FROM = 2
+"""After so many next steps the list is not shown whole again."""
 MOST_LINES = 3
 """Lines shown at once: enough to choose from, few enough to read in distress."""
 
@@ -139,7 +141,9 @@ class Responder:
         return self._abstain(move, session)
 
     def _ask(self, move: Ask, session: Session) -> Words:
-        question = self._questions.worded(move.attribute, move.domain, _confidence(session))
+        question = self._questions.worded(
+            move.attribute, move.domain, _confidence(session), is_disclosed=session.has_disclosed
+        )
         return Words(
             move="ask",
             text=question.phrasing(move.variant),
@@ -160,7 +164,10 @@ class Responder:
         question = None
         if move.noted and session.topic:
             question = self._questions.worded(
-                move.noted[0], session.topic.assessment.domain, _confidence(session)
+                move.noted[0],
+                session.topic.assessment.domain,
+                _confidence(session),
+                is_disclosed=session.has_disclosed,
             )
         key = "my_profile_empty" if move.key == "my_profile" and not move.noted else move.key
         resources: list[CrisisResource] = []
@@ -264,7 +271,14 @@ class Responder:
         }
         if move.reason is Reason.IMMINENT_RISK:
             lines = self.lines(session)
-            text = self._fill(self._crisis[move.key], session, lines, smaller=move.smaller)
+            if move.key == "after_cannot_talk":
+                lines = sorted(lines, key=lambda line: not line.sms)
+            key = move.key
+            if key == "after_cannot_talk" and not any(line.sms for line in lines):
+                key = "after_cannot_talk_nor_text"
+            if move.smaller >= SHORT_FROM and key.startswith("after_"):
+                lines = lines[:1]
+            text = self._fill(self._crisis[key], session, lines, smaller=move.smaller, kind=move.kind)
             if session.language in self._cards:
                 text = self._in_language(move.key, session, lines)
             return Words(
@@ -355,7 +369,11 @@ class Responder:
                 ways.append(f"text {line.sms}")
             if line.web and not ways:
                 ways.append(line.web)
-            hours = f" ({line.hours})" if line.phone and line.hours and line.hours[0].isdigit() else ""
+            hours = (
+                f" ({line.hours}, hours not checked)"
+                if line.phone and line.hours and line.hours[0].isdigit()
+                else ""
+            )
             rows.append(f"- **{line.name}**: {' or '.join(ways)}{hours}")
         return "\n".join(rows)
 
@@ -368,8 +386,16 @@ class Responder:
             text += " " + self._crisis["emergency_medical"].format(number=country.emergency_medical)
         return text
 
-    def _fill(self, text: str, session: Session, lines: Sequence[CrisisResource], *, smaller: int = 0) -> str:
-        step = self._crisis[f"smaller_{min(smaller, SMALLEST_STEP)}"]
+    def _fill(
+        self,
+        text: str,
+        session: Session,
+        lines: Sequence[CrisisResource],
+        *,
+        smaller: int = 0,
+        kind: str = "self",
+    ) -> str:
+        step = self._crisis[f"smaller_{kind}_{min(smaller, SMALLEST_STEP)}"]
         if text.rstrip().endswith("\n{smaller}"):
             step = step[0].upper() + step[1:]
         return text.format(

@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from bot.risk.verdict import RiskState
+from bot.risk.verdict import Category, RiskLevel, RiskState
 from bot.safety_plan import SafetyPlan
 from bot.understanding import Assessment
 from policies.attributes import Attribute, Profile
@@ -79,6 +79,7 @@ class Session:
         introduced: the AI notice was shown before the first message.
         noticed_at: when the AI notice was last shown.
         plan: the safety plan, once the person asked for one.
+        card: the last card of danger shown, such as "suicide" or "other_person"; "" for none.
         quiet: how often silence after a crisis card was answered.
         language: of the last message that told of danger, "" until then; ISO 639-1.
         smaller: replies after the first card of danger; each next step asks less than the one before.
@@ -99,9 +100,15 @@ class Session:
     introduced: bool = False
     noticed_at: datetime | None = None
     plan: SafetyPlan | None = field(default=None, repr=False)
+    card: str = ""
     quiet: int = 0
     language: str = ""
     smaller: int = 0
+
+    @property
+    def has_disclosed(self) -> bool:
+        """The person has told of wanting to die, and it is not danger now."""
+        return self.risk.level is RiskLevel.ELEVATED and Category.SUICIDE in self.risk.categories
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
@@ -133,6 +140,7 @@ class Session:
             "introduced": self.introduced,
             "noticed_at": self.noticed_at and self.noticed_at.isoformat(),
             "plan": self.plan and self.plan.to_json(),
+            "card": self.card,
             "quiet": self.quiet,
             "language": self.language,
             "smaller": self.smaller,
@@ -173,6 +181,7 @@ class Session:
             introduced=raw["introduced"],
             noticed_at=raw["noticed_at"] and datetime.fromisoformat(raw["noticed_at"]),
             plan=raw["plan"] and SafetyPlan.from_json(raw["plan"]),
+            card=raw["card"],
             quiet=raw["quiet"],
             language=raw["language"],
             smaller=raw["smaller"],

@@ -33,6 +33,7 @@ class Intent(StrEnum):
     MY_PROFILE = "my_profile"
     COUNTRY = "country"
     SAFE = "safe"
+    NOT_SAFE = "not_safe"
     JOKE = "joke"
     NO_PICKUP = "no_pickup"
     CANNOT_TALK = "cannot_talk"
@@ -97,6 +98,7 @@ class Understood:
         facts: attributes it answers, asked or volunteered.
         assessment: of the question in it, where there is one.
         is_new_topic: the question is another one than the open topic's.
+        has_nobody: it says that there is nobody to turn to.
         changes_subject: the message says that it changes the subject.
         is_minor: an age under the study's minimum was said.
         country: ISO 3166 code, where one was named in answer to "which country".
@@ -107,5 +109,6 @@ class Understood:
     assessment: Assessment | None = None
     is_new_topic: bool = False
     changes_subject: bool = False
+    has_nobody: bool = False
     is_minor: bool = False
     country: str | None = None

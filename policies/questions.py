@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -66,6 +66,7 @@ class _Wording(BaseModel):
 class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid")
     default: _Wording
+    disclosed: _Wording | None = None
     domains: dict[Domain, _Wording] = {}
 
 
@@ -75,18 +76,32 @@ class Questions:
 
     by_place: Mapping[tuple[Attribute, Domain], Question]
     defaults: Mapping[Attribute, Question]
+    disclosed: Mapping[Attribute, Question]
 
     def get(self, attribute: Attribute, domain: Domain) -> Question:
         """The question for an attribute as a domain words it."""
         return self.by_place[attribute, domain]
 
-    def worded(self, attribute: Attribute, domain: Domain, confidence: float) -> Question:
-        """As the domain words it where the domain is sure enough, and in words that fit any otherwise."""
+    def worded(
+        self, attribute: Attribute, domain: Domain, confidence: float, *, is_disclosed: bool = False
+    ) -> Question:
+        """As the domain words it where the domain is sure enough, and in words that fit any otherwise.
+
+        Args:
+            attribute: asked for.
+            domain: of the topic.
+            confidence: of the domain.
+            is_disclosed: the person has told of wanting to die; asked how near that is, rather than whether.
+        """
+        if is_disclosed and attribute in self.disclosed:
+            return self.disclosed[attribute]
         return self.by_place[attribute, domain] if confidence >= SURE_OF_DOMAIN else self.defaults[attribute]
 
     def every(self, attribute: Attribute) -> Iterator[Question]:
         """Each wording of the question for an attribute, once."""
         yield self.defaults[attribute]
+        if attribute in self.disclosed:
+            yield self.disclosed[attribute]
         yield from (self.by_place[attribute, domain] for domain in Domain)
 
 
@@ -111,6 +126,7 @@ def load(path: Path) -> Questions:
     raw = read_yaml(path)
     by_place: dict[tuple[Attribute, Domain], Question] = {}
     defaults: dict[Attribute, Question] = {}
+    disclosed: dict[Attribute, Question] = {}
     for attribute in Attribute:
         try:
             entry = _Entry.model_validate(raw[attribute.value])
@@ -123,17 +139,24 @@ def load(path: Path) -> Questions:
         if not (entry.default.choices and entry.default.why and entry.default.declined):
             raise PolicyFileError(f"{path}: {attribute.value}.default needs choices, why and declined")
         defaults[attribute] = _question(attribute, entry.default, entry.default)
+        if entry.disclosed is not None:
+            disclosed[attribute] = _question(attribute, entry.disclosed, entry.default)
+            _check_tags(path, attribute, entry.disclosed.choices or [])
         for domain in Domain:
             words = entry.domains.get(domain, entry.default)
             choices = words.choices or entry.default.choices
-            for choice in choices:
-                outside = set(choice.tags) - SPECS[attribute].tags
-                if outside:
-                    raise PolicyFileError(
-                        f"{path}: {attribute.value}: {choice.label!r}: no tag {sorted(outside)[0]!r}"
-                    )
+            _check_tags(path, attribute, choices)
             by_place[attribute, domain] = _question(attribute, words, entry.default)
-    return Questions(by_place, defaults)
+    return Questions(by_place, defaults, disclosed)
+
+
+def _check_tags(path: Path, attribute: Attribute, choices: Sequence[_Choice]) -> None:
+    for choice in choices:
+        outside = set(choice.tags) - SPECS[attribute].tags
+        if outside:
+            raise PolicyFileError(
+                f"{path}: {attribute.value}: {choice.label!r}: no tag {sorted(outside)[0]!r}"
+            )
 
 
 @lru_cache(maxsize=1)

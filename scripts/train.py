@@ -35,7 +35,15 @@ from policies.planning.library import starter_entries  # noqa: E402
 
 POLICIES = ROOT / "policies"
 OUT = POLICIES / "trained" / "guided.npz"
-RAISED_AT, IMMINENT_AT = 0.6, 0.55
+OUTWARD = {
+    Attribute.PROFESSION,
+    Attribute.ECONOMIC_STATUS,
+    Attribute.AGE,
+    Attribute.EDUCATION,
+    Attribute.GENDER,
+}
+"""Questions whose danger hangs on one of these first are grave for some, and tell of none."""
+RAISED_AT, IMMINENT_AT = 0.62, 0.72
 """Probabilities (calibrated by cross-validation) from which the semantic stage raises, and calls it imminent."""
 GAMMA = 1.2
 REFUSED_HARMLESS = 0.05
@@ -218,6 +226,7 @@ def main():
 
     cases = [c for p in sorted((POLICIES / "crisis").glob("training_cases*.jsonl")) for c in read_lines(p)]
     ordinary = [e.query for e in entries if e.stakes is not Stakes.HIGH][::3]
+    ordinary += [e.query for e in entries if e.stakes is Stakes.HIGH and e.path and e.path[0] in OUTWARD]
     ordinary += [r["text"] for r in intents if r["intent"] not in CLOSE_TO_CRISIS]
     ordinary += [
         r["text"]

@@ -103,6 +103,7 @@ def _explain(stages: Stages, parser: Parser, text: str) -> None:
     click.echo(f"subject     {verdict.subject.value}")
     click.echo(f"rules       {', '.join(verdict.rules) or '-'}")
     click.echo(f"ideas       {', '.join(sorted(verdict.flags)) or '-'}")
+    click.echo(f"held back   {', '.join(verdict.held) or '-'}")
     click.echo(f"text stage  {heard.level.value}: {heard.why}")
     click.echo(f"read as     {normalise(text).strip()}")
     for clause in reading.clauses if reading else ():

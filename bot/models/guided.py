@@ -86,13 +86,17 @@ class GuidedModel:
             at=at,
             pending=pending,
             profile=session.profile,
-            question=self._questions.worded(pending, domain, confidence) if pending else None,
+            question=self._questions.worded(pending, domain, confidence, is_disclosed=session.has_disclosed)
+            if pending
+            else None,
             chosen=chosen,
         )
         if session.plan is not None and session.plan.is_open and self._reader.stops(text):
             return Understood(intent=Intent.STOP_PLAN)
         if session.plan is not None and session.plan.is_open and self._reader.skips(text):
             return Understood(intent=Intent.DECLINE)
+        if session.plan is not None and session.plan.is_open and self._reader.has_nobody(text):
+            return Understood(intent=Intent.ANSWER, has_nobody=True)
         if session.risk.level is RiskLevel.NONE and read.intent in _AFTER_A_CARD:
             read = replace(read, intent=Intent.OTHER)
         is_minor = (read.age_years is not None and read.age_years < self._minimum_age) or any(

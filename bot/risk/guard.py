@@ -61,6 +61,33 @@ class Refusal:
     rule: str
 
 
+_SPELT = re.compile(
+    r"\b(?:(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple|hundred)[\s,-]+){5,}(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|hundred)\b",
+    re.IGNORECASE,
+)
+_HANDLE = re.compile(r"(?<![\w.])@[A-Za-z]\w{2,}")
+_SPELT_LINK = re.compile(
+    r"\b[\w-]+\s*(?:\[dot\]|\(dot\)|\s+dot\s+)\s*(?:com|org|net|info|uk|io|xyz|help|app|chat|gov|eu|line|site|online|me)\b",
+    re.IGNORECASE,
+)
+_OTHER_LINK = re.compile(
+    r"\b[a-z0-9-]{3,}\.(?:xyz|site|online|top|club|live|shop|tv|cc|biz|pro|link|page|dev|ai|ly|gg|to|ru|cn|in|jp|kr|br|mx|pl|se|tr|ie|nz|za|ch|at|be|dk|fi|no|pt|gr|cz)\b",
+    re.IGNORECASE,
+)
+_CLAIMS = re.compile(
+    r"\bi(?:'ve| have|'m| am)? ?(?:just |already |now )?(?:contact(?:ed|ing)|call(?:ed|ing)|alert(?:ed|ing)|notif(?:ied|ying)|inform(?:ed|ing)|dispatch(?:ed|ing)|sen[dt]|sending|reported|reporting)\b[^.]{0,40}\b(?:emergency|ambulance|police|paramedics?|services|help|crisis team|someone|your (?:family|mum|mom|parents|school|doctor|gp))\b"
+    r"|\b(?:help|an ambulance|the police|a (?:crisis )?team) (?:is|are) on (?:its|their|the) way\b"
+    r"|\b(?:best not to|no need to|don't|do not|never|you shouldn't|avoid) (?:tell(?:ing)?|mention(?:ing)?|bother(?:ing)?|involve|involving|call(?:ing)?|see(?:ing)?)\b[^.]{0,25}\b(?:doctor|gp|therapist|counsell?or|nurse|police|social worker|teacher|ambulance|999|911|112)\b(?![^.]{0,40}\b(?:if|unless|until|alone|by yourself)\b)"
+    r"|\bi(?:'m| am) (?:a|your) (?:real |licen[cs]ed |qualified |trained )?(?:person|human|therapist|doctor|nurse|counsell?or|psychologist|psychiatrist)\b"
+    r"|\byou (?:clearly |definitely |probably )?have (?:bipolar|borderline|schizophrenia|adhd|ptsd|clinical depression|major depress\w+|an eating disorder|psychosis)\b"
+    r"|\b(?:stop|quit|come off|skip|halve|double) (?:taking )?(?:your|the) (?:meds|medication|medicine|tablets|pills|antidepressants?|lithium|insulin)\b(?![^.]{0,40}\b(?:without|unless|suddenly|before)\b)(?<!don't )(?<!not )",
+    re.IGNORECASE,
+)
+_NOT_TO = re.compile(
+    r"\b(?:don't|do not|never|not|please don't|before you|rather than)\s+(?:just |ever )?$", re.IGNORECASE
+)
+
+
 class Guard:
     """Checks one sentence at a time. Safe to share."""
 
@@ -95,9 +122,16 @@ class Guard:
         """None when the sentence may be shown."""
         if harmful := self.harms(sentence):
             return harmful
-        if _EMAIL.search(sentence):
+        if _EMAIL.search(sentence) or _HANDLE.search(sentence):
             return Refusal("unknown_address")
-        for link in _LINK.finditer(sentence):
+        claim = _CLAIMS.search(sentence)
+        if claim and not _NOT_TO.search(sentence[: claim.start()]):
+            return Refusal("false_claim")
+        if _SPELT.search(sentence):
+            return Refusal("unknown_number")
+        if _SPELT_LINK.search(sentence):
+            return Refusal("unknown_link")
+        for link in (*_LINK.finditer(sentence), *_OTHER_LINK.finditer(sentence)):
             host = re.sub(r"^(?:https?://)?(?:www\.)?|/.*$", "", link[0].lower()).rstrip(".,;:!?")
             if host not in self._hosts:
                 return Refusal("unknown_link")

@@ -9,7 +9,7 @@ import re
 import unicodedata
 
 LONGEST_SCREENED = 50_000
-"""Characters the text stage reads of one message: all of it, up to here; beyond, the first and last halves."""
+"""Characters the text stage reads in one window; a longer message is read in several."""
 
 _ZERO_WIDTH = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]"

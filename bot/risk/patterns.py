@@ -61,11 +61,36 @@ class Combination:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suppressor:
+    """What holds rules back.
+
+    Attributes:
+        name: what it is called in explanations.
+        effect: fiction, study, idiom, made_safe, recovered or bereaved; `bot.risk.screen` says what each does.
+        reason: why, in words.
+        pattern: in normalised text.
+        examples: texts in which it holds every rule back.
+        not_examples: texts in which it must leave the rules alone.
+    """
+
+    name: str
+    effect: str
+    reason: str
+    pattern: re.Pattern[str]
+    examples: tuple[str, ...]
+    not_examples: tuple[str, ...]
+
+
+EFFECTS = ("fiction", "study", "idiom", "made_safe", "recovered", "bereaved")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Patterns:
     """All that the text stage matches."""
 
     rules: tuple[Rule, ...]
     combinations: tuple[Combination, ...]
+    suppressors: tuple[Suppressor, ...]
 
 
 def load(path: Path) -> Patterns:
@@ -100,7 +125,28 @@ def load(path: Path) -> Patterns:
                 reason=entry["reason"],
             )
         )
-    return Patterns(rules=tuple(rules), combinations=tuple(combinations))
+    suppressors = tuple(_suppressor(path, entry) for entry in raw["suppressors"])
+    lacking = set(EFFECTS) - {suppressor.effect for suppressor in suppressors}
+    if lacking:
+        raise PolicyFileError(f"{path}: no suppressor has the effect {sorted(lacking)[0]}")
+    return Patterns(rules=tuple(rules), combinations=tuple(combinations), suppressors=suppressors)
+
+
+def _suppressor(path: Path, entry: Mapping[str, Any]) -> Suppressor:
+    name = entry.get("name", "?")
+    try:
+        if entry["effect"] not in EFFECTS or not entry["reason"] or not entry["examples"]:
+            raise PolicyFileError(f"{path}: suppressor {name}: no such effect, no reason or no example")
+        return Suppressor(
+            name=entry["name"],
+            effect=entry["effect"],
+            reason=entry["reason"],
+            pattern=re.compile(entry["pattern"]),
+            examples=tuple(entry["examples"]),
+            not_examples=tuple(entry["not_examples"]),
+        )
+    except (KeyError, re.error) as bad:
+        raise PolicyFileError(f"{path}: suppressor {name}: {bad}") from bad
 
 
 OUTSIDE_IDEAS = frozenset({"postpartum", "medical_sign", "decided", "close_tie"})

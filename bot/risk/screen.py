@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot.risk import patterns
 from bot.risk.normalise import LONGEST_SCREENED, normalise
@@ -19,17 +19,9 @@ from bot.risk.verdict import Category, RiskLevel, RiskState, Subject, Verdict, h
 from policies.attributes import Attribute
 
 _SENTENCE = re.compile(r"[.!?;\n]+|(?:\bbut\b)|(?:\bhowever\b)|(?:\balthough\b)")
-_NOT_REAL = re.compile(
-    r"\b(?:(?:writing|write|wrote|reading|read|working on|drafting|directing|acting in|in) (?:a|an|my|the|this) (?:\w+ ){0,2}(?:novel|story|thriller|screenplay|script|play|song|poem|fanfic|book|comic|short story|film|movie|series|game|campaign|episode)"
-    r"|my (?:\w+ )?(?:character|protagonist|villain|novel|screenplay|thesis|essay|dissertation|debate|d&d|dnd|psychology class|homework essay|survey|research)|the (?:villain|protagonist|character|plot|lyrics?|episode|film|movie|show|novel|documentary|podcast)\b"
-    r"|lyrics?|screenplay|fanfic|plot of|historians?|van gogh|romeo|theories of|for (?:my|a|our) (?:\w+ )?(?:essay|exam|thesis|class|poster|course|paper|presentation|article|training|lecture|dissertation|project)"
-    r"|(?:research|studies|statistics|policy|policies|legislation|guidelines|rates?|prevention|awareness|campaign|charity|volunteers?|moderat\w+|drafting|c ssrs|economists?|documentary)\b"
-    r"|as an? (?:nurse|doctor|counsellor|counselor|teacher|social worker|paramedic|gp|therapist|journalist|librarian|student nurse)|im an? (?:\w+ )?(?:nurse|counsellor|counselor|teacher|social worker|paramedic|journalist|moderator|screenwriter|novelist|writer|psychology student)(?: \w+){0,8} (?:patient|policy|article|write|writing|drafting|students?|clients?|document)"
-    r"|(?:in|playing) (?:minecraft|fortnite|valorant|the sims|skyrim|elden ring|gta|league|the game|game)|boss fight|respawn|speedrun)"
-)
 _DISTANCED_SELF = re.compile(r"\b(?:i|im|ive|me|my|myself)\b")
 _STRONG_SELF = re.compile(
-    r"\b(?:i am|im|i will|ill|ive decided|i have decided|i want to|i think of|i feel)\b(?: \w+){0,5} (?:kill myself|suicidal|end my life|die|hang myself|shoot myself|overdose|dead|hurt myself|using it)"
+    r"\b(?:i am|im|i will|ill|ive|i have|i want to|i think of|i feel)\b(?: \w+){0,5} (?:kill(?:ing)? myself|suicidal|end my life|die|hang myself|shoot myself|overdose|dead|hurt myself|using it)"
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(
@@ -38,35 +30,22 @@ _NEGATED = re.compile(
 _FALSE_NEGATION = re.compile(
     r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b"
 )
-_WELL_SINCE = re.compile(
-    r"\b(?:well (?:for|since|now)|been well|all healed|healed now|recovered|in recovery|better now|fine now|doing (?:well|great|fine|better)|stable (?:now|since|for)|no longer|havent (?:since|done|felt)|never since|proud|finished (?:dbt|therapy|treatment)|got help|well supported|behind me|past it|clean (?:for )?(?:\w+ )?(?:years|decade)|year well|on the mend|good treatment)\b"
-)
 _BACK_AGAIN = re.compile(r"\b(?:again|creeping|urges?|relaps\w+|same feelings?|lately|these days)\b")
-_JOKE_IDIOM = re.compile(
-    r"\b(?:kill(?:ing|s|ed)? (?:it|two birds|time|the (?:mood|vibe|ants|bugs|weeds|lights|engine|process|tab)|for a|for an|for some|my (?:soul|vibe|feet|back|head|plants?|battery|wifi|appetite|mood|grades?|social life|bank account))|id kill for|kill for|to die for|die (?:of|from) (?:laugh\w*|laughter|embarrass\w*|shame|boredom|cringe|cuteness|curiosity|hunger|thirst|heat)|"
-    r"(?:dying|die|died|dead) (?:laughing|of (?:laughter|embarrassment|boredom|curiosity|hunger|thirst|heat|cringe|shame)|to (?:see|know|meet|try|hear|eat|go)|inside (?:lol|haha))|dying to|im dead(?: lol| haha| 💀)?|dead (?:tired|serious|line|lift|end job|beat|pan|battery|phone|body in)|drop dead gorgeous|over my dead body|"
-    r"(?:bored|scared|worried|freezing|starving|embarrassed|tickled|stressed|sick) to death|love (?:\w+ ){0,3}to death|death (?:by powerpoint|of me|trap of a|metal|stare|grip)|"
-    r"(?:phone|battery|laptop|car|plant|plants|engine|wifi|signal|conversation|chat|fish|goldfish|tree|grass|lawn) (?:is |has |just |keeps? )?(?:died|dying|dead|die)|"
-    r"(?:homework|essay|commute|boss|suspense|feet|back|head|traffic|wait|heat|shoes|job|work|weather|exam|deadline|mortgage|mosquitos?|diet|knee|knees|neighbou?rs?|noise|this (?:heat|game|show|song|class|job|week|traffic|homework))(?: \w+){0,4} (?:is|are|was|were) (?:\w+ )?(?:killing|murder|murdering|gonna kill|going to kill)|"
-    r"(?:is|are) (?:slowly |literally |absolutely )?killing (?:me|my)|(?:boss|mum|mom|dad|wife|husband|teacher|parents|coach|girlfriend|boyfriend|roommate|manager|he|she|they)(?: \w+){0,2} (?:is going to|are going to|is gonna|will|would|ll|going to) (?:literally |actually )?kill me(?: if| when| for|$)|could murder a|murder a|shoot (?:me|you|them|him|her|us) (?:an?|your|the) (?:\w+ )?(?:email|text|message|dm|line|note)|shoot (?:the|a) (?:film|photo|video|scene|hoops?|wedding|portrait)|photo shoot|shooting (?:hoops|a film|stars?|guard)|"
-    r"kill me now|slay\w*|bombed (?:my|the|that)|crush(?:ed|ing) it|destroy (?:him|her|them|the other team) in|blow (?:up|it up) (?:on|the internet)|overdos\w* on (?:chocolate|coffee|caffeine|sugar|netflix|cake|sun|pizza|memes)|(?:chocolate|coffee|cake|pizza|sugar|caffeine|pasta|carb) overdose|hang(?:ing)? (?:out|pictures?|curtains|a hammock|the washing|laundry|up on|around|in there|lights|shelves|clothes|posters?)|jump(?:ing)? (?:off (?:point|the (?:sofa|couch|diving|trampoline))|in front of the class|ship|the gun|in (?:the )?(?:pool|shower|puddles?)|off topic)|suicide squad|cut(?:ting)? (?:my )?(?:hair|hours|losses|carbs|costs|grass|nails|off|back|ties|bangs|fringe|sugar|calories|down)|"
-    r"end (?:it|things) with (?:him|her|them|my)|end my (?:contract|lease|subscription|marriage|relationship|membership|tenancy|shift|internship|placement)|bury(?:ing)? myself in work|drown(?:ing)? (?:in|myself in) (?:paperwork|work|emails|homework|deadlines|debt|laundry|books)|crawl under a rock|eat glass than|starving (?:lol|haha|for))\b"
-)
-_BEREAVED = re.compile(
-    r"\b(?:died by suicide|lost (?:\w+ ){0,5}to suicide|(?:killed|hanged|shot) (?:himself|herself|themself)|took (?:his|her|their) own life)\b"
-)
-_MADE_SAFE = re.compile(
-    r"\b(?:i |ive |i have |we )?(?:gave|handed|given|locked away|flushed|threw (?:away|out)|got rid of|put away|returned|dropped off)(?: (?:her|him|them|it|my \w+|the|all|away|to|those|over)){0,4} (?:pills?|tablets?|meds|medication|gun|guns|rifle|knife|knives|blades?|razors?|rope)\b"
-    r"|\b(?:took|takes|taken|has taken|hid|has|have|holding|keeping|keeps) (?:the |my |all |all my |those |them )*(?:pills?|tablets?|meds|medication|gun|guns|rifle|knives|blades?|rope)? ?(?:away|off me|from me|for me|with (?:her|him|them))\b"
-    r"|\b(?:pills?|tablets?|meds|gun|guns|rifle|knives|blades?|rope)(?: \w+){0,2} (?:are|is) (?:gone|locked away|at (?:hers|his|theirs|my \w+s)|with (?:her|him|them|my \w+)|out of the house)"
-)
-"""Means made safe are the opposite of means at hand."""
 _OTHER_PERSON = re.compile(
-    r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
+    r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)s?|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
 )
 _CHILD = re.compile(
-    r"\b(?:my (?:\w+ ){0,2}(?:son|daughter|kid|child|teen|teenager|stepson|stepdaughter|baby|toddler|boy|girl|pupil)|(?:\d|1[0-7]) ?(?:yo|year old)|my 1[0-7]|child|toddler|baby|pupil|student in my class)\b"
+    r"\b(?:my (?:\w+ ){0,2}(?:son|daughter|kid|child|teen|teenager|stepson|stepdaughter|baby|toddler|boy|girl|pupil)s?|(?:\d|1[0-7]) ?(?:yo|year old)|my 1[0-7]|child|toddler|baby|pupil|student in my class)\b"
 )
+_OBSERVES = re.compile(
+    r"\b(?:i|we|ive|weve) (?:just |have |also )?(?:found|saw|seen|heard|noticed|read|got|received|teach|care for|live with|came home to|walked in)\b"
+    r"|\b(?:im|i am|we are|were|i was|i feel|so) (?:\w+ )?(?:worried|scared|afraid|frightened|concerned) (?:about|for|that)\b"
+    r"|\b(?:told|texted|messaged|rang|called|wrote to|said to|asked) (?:me|us|his|her|a|my)\b"
+)
+_OWN_DANGER = re.compile(
+    r"\b(?:myself|my life|my own life|without me|i want to|i cant|i wish|im going to|i will|ill)\b"
+)
+"""Who writes of what they saw in somebody else, and not of themself."""
 _LITERAL_ANSWER = re.compile(
     r"^\s*(?:(?:my )?(?:self ?harm(?: history)?|mental (?:state|health)|emotion(?:al state)?|mood))\s*(?:[?:=]|\bis\b)"
 )
@@ -78,6 +57,15 @@ _ANSWER_NONE = re.compile(
 )
 
 
+OVERLAP = 500
+_ONLY_UNTIL = re.compile(r"(?: \w+){0,4} (?:until|till|unless|before)\b")
+"""A denial with a term to it is none."""
+LONGEST_SUBJECT = 5_000
+_SELF_LED = re.compile(
+    r"^(?:(?:and|but|so|now|because|cause|actually|honestly|well|then|also|today|tonight|right now|yesterday|ok|okay|please|sorry|just|still|anyway|truth is|fyi|update)[ .]*)*(?:i|im|ive|ill|id|my|me|we|were)\b"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Hit:
     rule: Rule
@@ -85,11 +73,36 @@ class _Hit:
     note: str
 
 
+@dataclass(slots=True)
+class _Found:
+    """What the windows of one message gave.
+
+    Attributes:
+        hits: rules that fired.
+        held: rules that were held back, each with what held it.
+        plain: the normalised window that told most, for the subject.
+        speaks_of_self: some sentence is about the writer and no story.
+        is_unreal: fiction, study or work is spoken of.
+        is_bereaved: somebody died by suicide.
+    """
+
+    hits: list[_Hit] = field(default_factory=list)
+    held: list[str] = field(default_factory=list)
+    plain: str = ""
+    speaks_of_self: bool = False
+    is_unreal: bool = False
+    is_bereaved: bool = False
+
+
 class Screen:
     """The text stage. Holds nothing between calls; safe to share."""
 
     def __init__(self, known: Patterns | None = None) -> None:
         self._patterns = known or patterns.shipped()
+        by_effect = {suppressor.effect: suppressor for suppressor in self._patterns.suppressors}
+        self._fiction, self._study = by_effect["fiction"], by_effect["study"]
+        self._idiom, self._made_safe = by_effect["idiom"], by_effect["made_safe"]
+        self._recovered, self._bereaved = by_effect["recovered"], by_effect["bereaved"]
 
     def screen(
         self,
@@ -102,40 +115,22 @@ class Screen:
         """The verdict on one message in its conversation.
 
         Args:
-            text: the raw text, of any length and language.
+            text: the raw text, of any length and language; all of it is read, in windows.
             state: what stuck from earlier turns.
             answering: the attribute whose question is open, if one is.
             profile_flags: ideas known from the profile, such as "postpartum".
         """
         state = state or RiskState()
-        plain = normalise(text)
         about = answering or _named_attribute(text[:400].lower())
-        not_real = bool(_NOT_REAL.search(plain)) or "not_real" in state.flags
-        hits: list[_Hit] = []
-        for sentence in _sentences(plain):
-            hits.extend(self._in_sentence(sentence, plain, about=about, not_real=not_real))
-        if not text.isascii():
-            raw = unicodedata.normalize("NFKC", text[:LONGEST_SCREENED]).lower()
-            anywhere = (r for r in self._patterns.rules if r.anywhere and r.patterns.search(raw))
-            hits.extend(_Hit(rule, rule.level, rule.reason) for rule in anywhere)
-        if about is not None:
-            for part in re.split(r",|\band\b", text.lower()):
-                clause = " ".join(normalise(part).split())
-                hits.extend(
-                    h
-                    for h in self._in_sentence(clause, plain, about=about, not_real=not_real)
-                    if h.rule.attributes
-                )
-        if _QUOTED.search(text) and hits:
-            hits = self._leave_out_quoted(text, hits, about=about, not_real=not_real)
-        flags = {hit.rule.idea for hit in hits}
-        if not_real:
+        found = _Found()
+        for window in _windows(text):
+            self._in_window(window, found, about=about, carried="not_real" in state.flags)
+        flags = {hit.rule.idea for hit in found.hits}
+        if found.is_unreal and not found.hits and not found.speaks_of_self:
             flags.add("not_real")
-        if _BEREAVED.search(plain):
+        if found.is_bereaved:
             flags.add("bereaved")
-        return self._combine(
-            hits, frozenset(flags), state, frozenset(profile_flags), plain, not_real=not_real
-        )
+        return self._combine(found, frozenset(flags), state, frozenset(profile_flags))
 
     def history(self, turns: Sequence[str]) -> RiskState:
         """The state that earlier messages of a conversation left."""
@@ -146,86 +141,136 @@ class Screen:
             state = sticky.after(state, self.screen(turn, state=state), says_safe=False)
         return state
 
+    def _in_window(self, text: str, found: _Found, *, about: Attribute | None, carried: bool) -> None:
+        plain = normalise(text)
+        fiction = bool(self._fiction.pattern.search(plain))
+        study = bool(self._study.pattern.search(plain))
+        found.is_unreal |= fiction or study or carried
+        found.is_bereaved |= bool(self._bereaved.pattern.search(plain))
+        if (fiction or study) and _QUOTED.search(text):
+            plain = normalise(_QUOTED.sub(" ", text))
+        before = len(found.hits)
+        for sentence in _sentences(plain):
+            unreal = self._unreal(sentence, fiction=fiction, study=study, carried=carried)
+            found.speaks_of_self |= not unreal and bool(_DISTANCED_SELF.search(sentence))
+            self._in_sentence(sentence, plain, found, about=about, unreal=unreal)
+        if not text.isascii():
+            raw = unicodedata.normalize("NFKC", text).lower()
+            anywhere = (r for r in self._patterns.rules if r.anywhere and r.patterns.search(raw))
+            found.hits.extend(_Hit(rule, rule.level, rule.reason) for rule in anywhere)
+        if about is not None:
+            for part in re.split(r",|\band\b", text[:LONGEST_SCREENED].lower()):
+                clause = " ".join(normalise(part).split())
+                self._in_sentence(clause, plain, found, about=about, unreal="", answers_only=True)
+        if len(found.hits) > before or not found.plain:
+            found.plain = plain[:LONGEST_SUBJECT]
+
+    def _unreal(self, sentence: str, *, fiction: bool, study: bool, carried: bool) -> str:
+        """Which suppressor holds for a sentence, "" for none: it must speak of somebody else, or tell a story."""
+        if self._fiction.pattern.search(sentence):
+            return self._fiction.name
+        if self._study.pattern.search(sentence) and not _STRONG_SELF.search(sentence):
+            return self._study.name
+        if fiction and not _SELF_LED.search(sentence):
+            return self._fiction.name
+        if (study or carried) and not _DISTANCED_SELF.search(sentence):
+            return self._study.name if study else self._fiction.name
+        return ""
+
     def _in_sentence(
-        self, sentence: str, whole: str, *, about: Attribute | None, not_real: bool
-    ) -> Iterable[_Hit]:
+        self,
+        sentence: str,
+        whole: str,
+        found: _Found,
+        *,
+        about: Attribute | None,
+        unreal: str,
+        answers_only: bool = False,
+    ) -> None:
         if about is not None and _ANSWER_NONE.match(_NAMED.sub("", sentence)):
             return
-        cleaned = _MADE_SAFE.sub(" ~ ", _JOKE_IDIOM.sub(" ~ ", sentence))
+        cleaned = self._made_safe.pattern.sub(" ~ ", self._idiom.pattern.sub(" ~ ", sentence))
         for rule in self._patterns.rules:
-            if rule.anywhere:
+            if rule.anywhere or (answers_only and not rule.attributes):
                 continue
             if rule.attributes and about not in rule.attributes:
                 continue
-            found = rule.patterns.search(cleaned)
-            if not found:
+            match = rule.patterns.search(cleaned)
+            if not match:
                 continue
             if rule.unless and rule.unless.search(cleaned):
                 continue
             if rule.requires and not rule.requires.search(cleaned):
                 continue
-            if _is_denied(cleaned[: found.start()]) and rule.idea not in _NEGATIVE_IDEAS:
+            denied = _is_denied(cleaned[: match.start()]) and not _ONLY_UNTIL.match(cleaned[match.end() :])
+            if denied and rule.idea not in _NEGATIVE_IDEAS:
+                found.held.append(f"{rule.name} (denied)")
                 continue
             level, note = rule.level, rule.reason
-            if not_real:
+            if unreal:
                 if not _STRONG_SELF.search(cleaned):
+                    found.held.append(f"{rule.name} ({unreal})")
                     continue
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
-            if rule.idea in _PAST_IDEAS and _WELL_SINCE.search(whole) and not _BACK_AGAIN.search(whole):
+            past = rule.idea in _PAST_IDEAS and self._recovered.pattern.search(whole)
+            if past and not _BACK_AGAIN.search(whole):
+                found.held.append(f"{rule.name} ({self._recovered.name})")
                 continue
-            yield _Hit(rule, level, note)
-
-    def _leave_out_quoted(
-        self, text: str, hits: list[_Hit], *, about: Attribute | None, not_real: bool
-    ) -> list[_Hit]:
-        """A quotation of others is not the person's own word; titles and lyrics least of all."""
-        if not not_real:
-            return hits
-        outside = normalise(_QUOTED.sub(" ", text))
-        kept: list[_Hit] = []
-        for sentence in _sentences(outside):
-            kept.extend(self._in_sentence(sentence, outside, about=about, not_real=not_real))
-        return kept
+            found.hits.append(_Hit(rule, level, note))
 
     def _combine(
-        self,
-        hits: Sequence[_Hit],
-        flags: frozenset[str],
-        state: RiskState,
-        profile_flags: frozenset[str],
-        plain: str,
-        *,
-        not_real: bool,
+        self, found: _Found, flags: frozenset[str], state: RiskState, profile_flags: frozenset[str]
     ) -> Verdict:
+        hits = found.hits
         level = highest(*(hit.level for hit in hits))
         why = next(
             (hit.note for hit in hits if hit.level is level and level is not RiskLevel.NONE), "nothing found"
         )
         rules = [hit.rule.name for hit in hits if hit.level is not RiskLevel.NONE]
-        found = {hit.rule.category: hit.level for hit in sorted(hits, key=lambda h: h.level.rank)}
-        seen = flags | profile_flags | (state.flags if not not_real else frozenset())
-        for combination in self._patterns.combinations if not not_real else ():
+        kinds = {hit.rule.category: hit.level for hit in sorted(hits, key=lambda h: h.level.rank)}
+        seen = flags | profile_flags | state.flags
+        alone = level
+        for combination in self._patterns.combinations:
             if combination.level.rank <= level.rank:
                 continue
             news = any(part & flags for part in combination.parts)
             if news and all(part & seen for part in combination.parts):
                 level, why = combination.level, combination.reason
                 rules.append(combination.name)
-                found[combination.category] = combination.level
+                kinds[combination.category] = combination.level
+        held = tuple(dict.fromkeys(found.held))
         if level is RiskLevel.NONE:
-            return Verdict(flags=flags, why="ideas alone" if flags else "nothing found")
+            unreal = "not_real" in flags
+            why = "ideas alone" if flags - {"not_real"} else "nothing found"
+            return Verdict(
+                flags=flags,
+                why=f"held back: {held[0]}" if held else why,
+                subject=Subject.NOT_REAL if unreal else _subject(found.plain, hits),
+                held=held,
+            )
         order = sorted(
-            (c for c, known in found.items() if known is not RiskLevel.NONE),
-            key=lambda c: (-found[c].rank, _ORDER[c]),
+            (c for c, known in kinds.items() if known is not RiskLevel.NONE),
+            key=lambda c: (-kinds[c].rank, _ORDER[c]),
         )
         return Verdict(
             level=level,
             categories=tuple(order),
-            subject=_subject(plain, hits),
+            subject=_subject(found.plain, hits),
             rules=tuple(dict.fromkeys(rules)),
             flags=flags,
             why=why,
+            by_combination=level is not alone,
+            held=held,
         )
+
+
+def _windows(text: str) -> Iterable[str]:
+    """All of a text, in pieces that one look can take; they overlap, so that nothing is cut in two."""
+    if len(text) <= LONGEST_SCREENED:
+        yield text
+        return
+    for start in range(0, len(text), LONGEST_SCREENED - OVERLAP):
+        yield text[start : start + LONGEST_SCREENED]
 
 
 _ORDER = {category: i for i, category in enumerate((
@@ -271,11 +316,22 @@ def _named_attribute(plain: str) -> Attribute | None:
     return Attribute.SELF_HARM_HISTORY if found else None
 
 
+_OWN_KINDS = frozenset({Category.SUICIDE, Category.SELF_INJURY})
+
+
 def _subject(plain: str, hits: Sequence[_Hit]) -> Subject:
-    if any(hit.rule.about_other for hit in hits):
+    own = any(
+        h.rule.category in _OWN_KINDS and not h.rule.about_other
+        for h in hits
+        if h.level is not RiskLevel.NONE
+    )
+    if any(hit.rule.about_other for hit in hits) and not (own and _OWN_DANGER.search(plain)):
         return Subject.CHILD if _CHILD.search(plain) else Subject.OTHER_ADULT
     if any(hit.rule.category is Category.CHILD_ABUSE for hit in hits):
         return Subject.CHILD
-    if _OTHER_PERSON.search(plain) and not _DISTANCED_SELF.search(_OTHER_PERSON.sub(" ", plain)):
+    other = _OTHER_PERSON.search(plain)
+    if other and _OBSERVES.search(plain) and not _OWN_DANGER.search(plain):
+        return Subject.CHILD if _CHILD.search(plain) else Subject.OTHER_ADULT
+    if other and not _DISTANCED_SELF.search(_OTHER_PERSON.sub(" ", plain)):
         return Subject.CHILD if _CHILD.search(plain) else Subject.OTHER_ADULT
     return Subject.SELF

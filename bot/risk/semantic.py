@@ -18,7 +18,8 @@ from policies.encoder import Encoder
 MOST_SENTENCES = 48
 SURE_OF_A_PIECE, SURE_OF_DANGER_IN_A_PIECE = 0.9, 0.985
 """One sentence of many must be surer than a whole message: each is another chance of a false alarm."""
-SURE_OF_KIND, SURE_ENOUGH_IN_DANGER = 0.65, 0.45
+SURE_OF_THE_UNREAL = 0.9
+SURE_OF_KIND, SURE_ENOUGH_IN_DANGER = 0.65, 0.6
 """Below it the kind of danger is left open, and the words shown name none."""
 SURE_OF_LANGUAGE, FEWEST_GRAMS, LONGEST_NAMED = 0.5, 20, 600
 _LONG = 45
@@ -59,13 +60,14 @@ class SemanticStage:
         Args:
             text: the raw text.
             verdict: of the text stage.
-            not_real: fiction, research or a quotation, which the rules have judged.
+            not_real: fiction, study or a bereavement is spoken of: the meaning must be surer.
             recent: the messages before it, where none of them raised the level by itself.
             is_short_answer: a few words in answer to a question not about self-harm; too little to call imminent.
         """
         verdict = replace(verdict, language=self.language(text))
-        if verdict.level is RiskLevel.IMMINENT or not_real:
+        if verdict.level is RiskLevel.IMMINENT:
             return verdict
+        surer = SURE_OF_THE_UNREAL if not_real else 0.0
         raised, category = RiskLevel.NONE, ""
         confidence = 0.0
         pieces = [*self._pieces(text), *([together(recent, text)] if recent else [])]
@@ -74,13 +76,14 @@ class SemanticStage:
             level = RiskLevel.NONE
             columns, values = ngrams(normalise(piece))
             needed = self._elevated_at if number in whole else max(self._elevated_at, SURE_OF_A_PIECE)
+            needed = max(needed, surer)
             if self._any.probability(vector, columns, values) >= needed:
                 least = (
                     self._imminent_at
                     if number in whole
                     else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
                 )
-                sure = self._imminent.probability(vector, columns, values) >= least
+                sure = self._imminent.probability(vector, columns, values) >= max(least, surer)
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
                 raised = level

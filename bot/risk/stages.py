@@ -62,10 +62,10 @@ class Stages:
             recent: the person's messages before this one.
         """
         state = state or RiskState()
-        not_real = bool(verdict.flags & {"not_real", "bereaved"}) or "not_real" in state.flags
+        not_real = bool(verdict.flags & {"not_real", "bereaved"})
         if self._reading is not None and reading is not None:
             try:
-                verdict = self._reading.deepen(reading, verdict, not_real=not_real)
+                verdict = self._reading.deepen(reading, verdict, not_real="not_real" in verdict.flags)
             except Exception as failed:  # noqa: BLE001 (a second opinion: the text stage has decided)
                 log.error("reading stage failed: %s", type(failed).__name__)
         if self._semantic is not None:

@@ -64,6 +64,8 @@ class Verdict:
         rules: names of the rules that fired.
         flags: ideas found (loss, means, ...), for combinations over turns.
         why: why the level was kept, raised or lowered, in words; never the person's text.
+        by_combination: the level comes from ideas put together, over turns perhaps, and from no single rule.
+        held: rules that matched and were held back, each with what held it back.
         language: the message is in, ISO 639-1; "" where nobody looked or it is not clear.
     """
 
@@ -73,6 +75,8 @@ class Verdict:
     rules: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     why: str = "nothing found"
+    by_combination: bool = False
+    held: tuple[str, ...] = ()
     language: str = ""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from bot.errors import SettingsError
 from bot.escalation import channels
@@ -164,6 +165,13 @@ def create_app(settings: Settings) -> FastAPI:
         log.error("request failed: %s", type(error).__name__)
         page = pages.error_page("Something went wrong on our side")
         return HTMLResponse(page, HTTPStatus.INTERNAL_SERVER_ERROR)
+
+    @app.exception_handler(StarletteHTTPException)
+    async def refused(request: Request, error: StarletteHTTPException) -> Response:
+        """Every page that says no shows where help is; programs get their JSON."""
+        if "text/html" not in request.headers.get("accept", "text/html"):
+            return JSONResponse({"detail": str(error.detail), "help": "/help"}, error.status_code)
+        return HTMLResponse(pages.error_page("This page can't be shown"), error.status_code)
 
     mount_chainlit(app=app, target=str(CHAT), path="/")
     app.add_middleware(Shield, origin=settings.origin)

@@ -24,6 +24,7 @@ from chainlit.session import WebsocketSession
 from bot.conversation import Conversation, build_parts
 from bot.escalation import Desk, channels
 from bot.responding import Words
+from bot.risk import state as risk_state
 from bot.risk.verdict import RiskLevel
 from bot.session import Session
 from bot.settings import read_settings
@@ -31,7 +32,8 @@ from policies.attributes import Attribute
 
 FORGET_AFTER_SECONDS = 24 * 3600
 MOST_VISITORS = 5_000
-MOST_CHARACTERS = 50_000
+MOST_CHARACTERS = 200_000
+"""Of a longer message the first and the last so many are read."""
 
 log = logging.getLogger("raise.web.chat")
 settings = read_settings()
@@ -67,7 +69,8 @@ def _fresh(code: str, before: Session | None = None) -> Conversation:
         session = replace(
             session,
             country=before.country or session.country,
-            risk=before.risk,
+            risk=risk_state.at_new_conversation(before.risk),
+            card=before.card,
             is_minor=before.is_minor,
             language=before.language,
             smaller=before.smaller,
@@ -82,7 +85,12 @@ def forget_old() -> None:
     for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
         del visitors[old]
     while len(visitors) >= MOST_VISITORS:
-        del visitors[min(visitors, key=lambda c: visitors[c].seen_at)]
+        del visitors[min(visitors, key=lambda c: (_rank(visitors[c]), visitors[c].seen_at))]
+
+
+def _rank(visitor: Visitor) -> int:
+    """Who is in danger is forgotten last."""
+    return visitor.conversation.session.risk.level.rank
 
 
 def _visitor() -> Visitor:

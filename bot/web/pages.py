@@ -8,6 +8,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
 
+from policies import crisis
 from policies.crisis import Country, Directory
 from policies.crisis.measured import shipped as measured
 from policies.guidance import Guidance
@@ -48,7 +49,7 @@ def about_page(guidance: Guidance, *, checked: date, alerts: str) -> str:
 
 def error_page(title: str) -> str:
     """Any error: kind words, and help."""
-    return _render("error.html", title=title)
+    return _render("error.html", title=title, fallback=crisis.shipped().fallback_emergency)
 
 
 def _render(name: str, **values: Any) -> str:

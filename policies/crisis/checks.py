@@ -14,6 +14,17 @@ RETIRED_KEYWORDS = (
     ("US", re.compile(r"988\D{0,12}press 3", re.IGNORECASE), "988 press 3 ended on 2025-07-17"),
     ("US", re.compile(r"\btext NEDA\b", re.IGNORECASE), "the NEDA text keyword is obsolete"),
 )
+RETIRED = {
+    "18009312237": "NEDA's helpline closed in 2023",
+    "18334564566": "now 988",
+    "1393": "now 109",
+    "18002214444": "now 1767",
+    "0379568144": "now 03-7627 2929",
+    "0379568145": "now 03-7627 2929",
+    "08457909090": "now 116 123",
+}
+"""Numbers that old lists still carry, whatever a file says of itself."""
+FEWEST_PAIRS = 1
 MUST_HAVE = {
     "PT": "1411",
     "ES": "024",
@@ -101,8 +112,8 @@ def _check_country(country: Country, directory: Directory) -> list[Finding]:
         where = f"{country.iso}: {line.name}"
         found.extend(
             Finding(is_error=True, kind="retired", where=where, problem=f"{number} is retired; take it out")
-            for number in (line.phone, line.sms)
-            if number and digits(number) in retired
+            for number in (line.phone, line.sms, *line.also)
+            if number and (digits(number) in retired or digits(number) in RETIRED)
         )
         found.extend(
             Finding(is_error=True, kind="retired", where=where, problem=why)
@@ -135,6 +146,12 @@ def _check_country(country: Country, directory: Directory) -> list[Finding]:
 
 def _check_pairs(directory: Directory) -> list[Finding]:
     found: list[Finding] = []
+    if len(directory.pairs) < FEWEST_PAIRS:
+        found.append(
+            Finding(
+                is_error=True, kind="pair", where="pairs", problem="the list of pairs is empty; make it anew"
+            )
+        )
     for pair in directory.pairs:
         country = directory.countries.get(pair.country)
         names = {line.name for line in country.lines} if country else set()

@@ -150,12 +150,14 @@ def test_a_restart_in_between_loses_nothing(tmp_path: Path, hook: Hook, clock: A
     second.close()
 
 
-def test_once_an_hour_a_person_and_level_and_again_after_that(tmp_path: Path, hook: Hook, clock: Any) -> None:
+def test_once_in_twenty_minutes_a_person_and_level_and_again_after_that(
+    tmp_path: Path, hook: Hook, clock: Any
+) -> None:
     desk = Desk(tmp_path, [Webhook(f"http://127.0.0.1:{hook.port}/hook", SECRET)], clock=clock, pause=0.02)
     for change in ({}, {}, {"person": "visitor-2"}, {"level": RiskLevel.ELEVATED}, {"is_news": False}):
         desk.note(referral(clock, **change))
     wait_for(lambda: len(hook.received) == 2)
-    clock.move(minutes=61)
+    clock.move(minutes=21)
     desk.note(referral(clock))
     wait_for(lambda: len(hook.received) == 3)
     time.sleep(0.2)

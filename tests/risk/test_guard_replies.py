@@ -63,3 +63,42 @@ def test_what_cannot_be_judged_is_not_shown() -> None:
 
 def test_there_are_texts_to_look_at() -> None:
     assert sum(1 for _ in shipped_texts()) > 2_500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You can ring zero eight hundred, five five five, oh one nine nine.",
+        "They are at hopeline.xyz if you need them.",
+        "Look up hope harbour line dot org tonight.",
+        "Message @hopehelpers and they will answer.",
+        "I've contacted emergency services and they are on their way.",
+        "I have alerted your parents.",
+        "It's best not to tell your doctor about this.",
+        "I'm a licensed therapist, so you can trust me.",
+        "You clearly have bipolar disorder.",
+        "Stop taking your antidepressants and see how it goes.",
+    ],
+)
+def test_a_claim_or_a_way_to_reach_somebody_that_is_not_ours_is_stopped(parts: Parts, text: str) -> None:
+    found = parts.guard.refuse(text)
+    assert found is not None and found.rule in (
+        "unknown_number",
+        "unknown_link",
+        "unknown_address",
+        "false_claim",
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't stop taking your antidepressants without your doctor.",
+        "I'm a program, so I can't call anyone for you.",
+        "You can ask the surgery at eight in the morning, or at five.",
+        "Write the letter by 31 January, and keep a copy.",
+        "Tell your doctor all of it, also what is hard to say.",
+    ],
+)
+def test_and_its_harmless_neighbours_pass(parts: Parts, text: str) -> None:
+    assert parts.guard.refuse(text) is None

@@ -25,7 +25,9 @@ def level(text: str, **context: Any) -> str:
 
 @pytest.mark.parametrize("rule", patterns.shipped().rules, ids=lambda r: r.name)
 def test_every_rule_has_a_reason_and_fires_by_itself_on_its_examples(rule: patterns.Rule) -> None:
-    alone = Screen(patterns.Patterns(rules=(rule,), combinations=()))
+    alone = Screen(
+        patterns.Patterns(rules=(rule,), combinations=(), suppressors=patterns.shipped().suppressors)
+    )
     about = min(rule.attributes) if rule.attributes else None
     assert len(rule.reason) > 5 and rule.examples
     for example in rule.examples:
@@ -147,3 +149,50 @@ def test_the_held_out_cases_are_well_formed() -> None:
     assert len(cases) >= 200
     assert len({c["id"] for c in cases}) == len(cases)
     assert {c["label"] for c in cases} == {"none", "elevated", "imminent"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "my thesis failed. i am standing on the edge of the roof",
+        "I'm writing a novel about my divorce. I have swallowed all my pills",
+        "As a nurse I know what works and I am going to kill myself tonight",
+        "asking for a friend, she took 50 sertraline an hour ago",
+        "he's raping me",
+        "I started labour at 24 weeks, lots of blood",
+        "dad's face has gone a bit droopy and he's talking funny",
+        "my toddler ate some of my iron tablets",
+    ],
+)
+def test_no_frame_and_no_plain_word_hides_danger_now(text: str) -> None:
+    assert level(text) == "imminent", text
+
+
+def test_a_denial_with_a_term_to_it_is_none() -> None:
+    assert level("I'm not going to kill myself until after the wedding") != "none"
+    assert level("I'm not going to kill myself") == "none"
+
+
+@pytest.mark.parametrize("suppressor", patterns.shipped().suppressors, ids=lambda s: s.name)
+def test_every_suppressor_holds_back_what_it_should_and_nothing_else(suppressor: patterns.Suppressor) -> None:
+    for example in suppressor.examples:
+        assert suppressor.pattern.search(normalise(example)), example
+        assert level(example) == "none", example
+    for example in suppressor.not_examples:
+        assert level(example) != "none" or "pills here" in example, example
+
+
+def test_what_was_held_back_is_told() -> None:
+    found = SCREEN.screen(
+        "In my novel the villain is going to kill himself tonight, he says he will hang himself"
+    )
+    assert found.subject is Subject.NOT_REAL
+    assert any(
+        "fiction" in held for held in SCREEN.screen("In my novel the hero will kill myself tonight").held
+    )
+
+
+def test_the_middle_of_a_very_long_message_is_read_too() -> None:
+    filler = "It was a quiet day and the shop was full of people buying bread. "
+    assert level(filler * 600 + "I am going to kill myself tonight. " + filler * 600) == "imminent"
+    assert level(filler * 1_800) == "none"
