@@ -113,9 +113,10 @@ def _imminent(
         topic = Topic(query=event.text, assessment=understood.assessment, settled=True)
     first = before.risk.level is not RiskLevel.IMMINENT
     told = event.verdict.level is RiskLevel.IMMINENT
-    if understood.intent in _BRANCHES and risk_state.is_weak(event.verdict):
+    few = len(event.text.split()) <= A_FEW_WORDS
+    if risk_state.is_weak(event.verdict) and (few or understood.intent in _BRANCHES):
         told = False
-    if understood.intent in _AFTER_A_CARD and len(event.text.split()) <= A_FEW_WORDS:
+    if understood.intent in _AFTER_A_CARD and few:
         told = False
     if first or told:
         key = f"imminent_{_card(session.risk, event.verdict)}"

@@ -85,6 +85,7 @@ _WRITTEN = re.compile(
     rf"\b({'|'.join(sorted(_NUMBER_WORDS, key=len, reverse=True))})(?:[ -]({'|'.join(w for w in _NUMBER_WORDS if _NUMBER_WORDS[w] < 10)}))?\b"
 )
 
+_OF_ONESELF = re.compile(r"\b(?:i|im|me|my|we|us|cant|cannot|quiet\w*|loud|whisper\w*|speak|talk|call)\b")
 _UNSAFE = re.compile(
     r"^(?:\w+ ){0,3}?(?:(?:im|i am|we are|were) (?:\w+ )?(?:not|un ?)(?: \w+)? ?safe|(?:i )?(?:dont|do not) feel (?:\w+ )?safe|not safe|im unsafe)(?: (?:here|now|right now|tonight|at all|anymore|please come|alone|at home|with (?:him|her|them|myself)))*$"
 )
@@ -437,6 +438,8 @@ class Reader:
         if words > (14 if pending is None else 25):
             return Intent.OTHER, confidence
         if label in believed and confidence >= believed[label]:
+            if label == Intent.CANNOT_TALK and not _OF_ONESELF.search(said):
+                return Intent.OTHER, confidence
             return Intent(label), confidence
         return Intent.OTHER, confidence
 
@@ -567,7 +570,7 @@ class Reader:
 _BELIEVED = {
     "decline": 0.6, "dont_know": 0.6, "why": 0.6, "just_answer": 0.6, "greeting": 0.6, "thanks": 0.65, "goodbye": 0.7,
     "human": 0.6, "therapist": 0.6, "can_you_call": 0.65, "about": 0.6, "help": 0.7, "small_talk": 0.6, "joke": 0.6,
-    "safe": 0.6, "no_pickup": 0.6, "cannot_talk": 0.6, "wont_call": 0.6, "my_profile": 0.6, "dispute": 0.6,
+    "safe": 0.7, "no_pickup": 0.75, "cannot_talk": 0.8, "wont_call": 0.75, "my_profile": 0.6, "dispute": 0.6,
     "nonsense": 0.6, "answer": 0.5, "question": 0.5, "correction": 0.6,
 }  # fmt: skip
 """How sure the intent classifier must be, by intent."""

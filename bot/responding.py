@@ -274,7 +274,7 @@ class Responder:
             if move.key == "after_cannot_talk":
                 lines = sorted(lines, key=lambda line: not line.sms)
             key = move.key
-            if key == "after_cannot_talk" and not any(line.sms for line in lines):
+            if key == "after_cannot_talk" and session.country and not any(line.sms for line in lines):
                 key = "after_cannot_talk_nor_text"
             if move.smaller >= SHORT_FROM and key.startswith("after_"):
                 lines = lines[:1]

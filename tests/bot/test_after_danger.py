@@ -101,8 +101,8 @@ async def test_who_told_of_wanting_to_die_is_asked_how_near_it_is(parts: Parts) 
             "could hurt you",
         ),
         (
-            "my sister just took a whole bottle of pills",
-            "she is in her room",
+            "my brother texted that he is going to hang himself tonight",
+            "he is in his room",
             "a lot for them",
             "could hurt you",
         ),
