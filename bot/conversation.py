@@ -300,7 +300,8 @@ class Conversation:
         verdict = heard() if len(text) <= LONGEST_ANSWERED else await asyncio.to_thread(heard)
         try:
             reading = await parts.parser.read(text, within=READING_SECONDS) if parts.parser else None
-            return parts.stages.deepened(
+            deepened = partial(
+                parts.stages.deepened,
                 text,
                 verdict,
                 reading=reading,
@@ -308,6 +309,7 @@ class Conversation:
                 answering=pending,
                 recent=tuple(self._recent),
             )
+            return deepened() if len(text) <= LONGEST_ANSWERED else await asyncio.to_thread(deepened)
         except Exception as failed:  # noqa: BLE001 (second opinions: their failure is logged, the text stage has decided)
             log.error("deepening failed: %s", type(failed).__name__)
             return verdict

@@ -190,6 +190,7 @@ def _tidied(text: str) -> str:
     text = text[:LONGEST_READ].translate(_APOSTROPHES)
     text = _BARE.sub(lambda m: f"{m[1]}'{m[2]}" if m[1] else f"{m[3]}n't", text)
     text = re.sub(r"(.)\1{3,}", r"\1\1\1", text)
+    text = re.sub(r"((?:[^\w\s]\s?){3})(?:[^\w\s]\s?)+", r"\1", text)
     return re.sub(r"\bi\b(?=['\s])", "I", text)
 
 
