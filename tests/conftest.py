@@ -76,3 +76,8 @@ def parts(shared_parts: object, clock: Clock) -> object:
     from dataclasses import replace
 
     return replace(shared_parts, clock=clock)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Browser tests last: Playwright keeps a loop running in this thread, beside which no asynchronous test can run."""
+    items.sort(key=lambda item: "e2e" in item.path.parts)
