@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
 from bot import dialogue
 from bot.abstention import Reason
@@ -35,6 +36,9 @@ from policies.crisis import cards
 from policies.domains import Domain
 from policies.errors import EncoderError
 from privacy.reading import ReadingError, TimedParser
+
+if TYPE_CHECKING:
+    from bot.models.openai_api import Endpoint
 
 LONGEST_ANSWERED = 4_000
 """Characters of a message that is understood and answered; a longer one is screened all the same."""
@@ -85,6 +89,8 @@ def build_parts(
     minimum_age: int = 18,
     desk: Desk | None = None,
     on_call: str | None = None,
+    endpoint: Endpoint | None = None,
+    turn_seconds: float = 20.0,
 ) -> Parts:
     """Load everything that ships: policies, encoder, classifiers.
 
@@ -93,6 +99,8 @@ def build_parts(
         minimum_age: below it the conversation changes.
         desk: counts referrals and tells the on-call contact.
         on_call: how fast that contact answers, as people read it; None where nobody is told.
+        endpoint: of an outside model; the built-in one alone where None.
+        turn_seconds: what a turn's calls to it may take together.
 
     Raises:
         PolicyError: a policy file or the encoder cannot be used.
@@ -100,11 +108,13 @@ def build_parts(
     screen = Screen()
     directory = crisis.shipped()
     brain = encoder.built_in()
+    guided = GuidedModel(brain, minimum_age=minimum_age)
+    model, opinion = _speakers(guided, endpoint, turn_seconds)
     return Parts(
         stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
         parser=_warm_parser(),
-        opinion=None,
-        model=GuidedModel(brain, minimum_age=minimum_age),
+        opinion=opinion,
+        model=model,
         responder=Responder(
             guidance.shipped(), questions.shipped(), directory, cards=cards.shipped(), on_call=on_call
         ),
@@ -118,6 +128,17 @@ def build_parts(
         clock=clock,
         desk=desk,
     )
+
+
+def _speakers(
+    guided: GuidedModel, endpoint: Endpoint | None, turn_seconds: float
+) -> tuple[LanguageModel, Opinion | None]:
+    """Who speaks, and who gives a second opinion on danger."""
+    if endpoint is None:
+        return guided, None
+    from bot.models.remote import ModelOpinion, RemoteModel  # noqa: PLC0415 (loads the client, a second's wait)
+
+    return RemoteModel(endpoint, guided, turn_seconds=turn_seconds), ModelOpinion(endpoint)
 
 
 def _warm_parser() -> TimedParser | None:
@@ -339,11 +360,15 @@ class Conversation:
         for move in step.moves:
             yield self._worded(move, step.session)
         for effect in step.effects:
-            done, answer = await self._composed(effect, step)
+            done, draft = await self._composed(effect, step)
             self._session = done.session
             for move in done.moves:
-                sentences = answer if isinstance(move, AnswerMove) else ()
-                yield parts.responder.render(move, done.session, answer=sentences)
+                if isinstance(move, AnswerMove) and draft is not None:
+                    yield parts.responder.render(
+                        move, done.session, answer=draft.sentences, is_generated=draft.is_generated
+                    )
+                else:
+                    yield parts.responder.render(move, done.session)
 
     async def _too_long(self, verdict: Verdict) -> AsyncIterator[Words]:
         """Screened, not understood: the risk state moves on, help is shown, nothing is lost."""
@@ -378,7 +403,7 @@ class Conversation:
             return self._parts.responder.render(move, session, in_words=False)
         return words
 
-    async def _composed(self, effect: Compose, step: Step) -> tuple[Step, tuple[str, ...]]:
+    async def _composed(self, effect: Compose, step: Step) -> tuple[Step, Draft | None]:
         """Compose, guard sentence by sentence, and tell the dialogue what came of it."""
         parts = self._parts
         session = replace(step.session, topic=effect.topic)
@@ -387,12 +412,12 @@ class Conversation:
                 draft = await parts.model.compose(session, follow_up=effect.follow_up)
         except (ModelUnavailable, TimeoutError):
             event = Composed(at=parts.clock(), failed=Reason.MODEL_UNAVAILABLE)
-            return dialogue.step(session, event, parts.rules), ()
+            return dialogue.step(session, event, parts.rules), None
         if any(parts.guard.refuse(sentence) for sentence in draft.sentences):
             event = Composed(at=parts.clock(), failed=Reason.GUARD)
-            return dialogue.step(session, event, parts.rules), ()
+            return dialogue.step(session, event, parts.rules), None
         event = Composed(at=parts.clock(), used=draft.used, shown=draft.blocks)
-        return dialogue.step(session, event, parts.rules), tuple(draft.sentences)
+        return dialogue.step(session, event, parts.rules), draft
 
 
 def _is_referral(words: Words) -> bool:

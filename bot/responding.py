@@ -122,7 +122,13 @@ class Responder:
     # ------------------------------------------------------------------------------------------- moves
 
     def render(
-        self, move: Move, session: Session, *, answer: Sequence[str] = (), in_words: bool = True
+        self,
+        move: Move,
+        session: Session,
+        *,
+        answer: Sequence[str] = (),
+        in_words: bool = True,
+        is_generated: bool = False,
     ) -> Words:
         """The words of one move.
 
@@ -130,6 +136,7 @@ class Responder:
             move: what the dialogue decided.
             session: the state after it.
             answer: the guarded sentences, for an answer.
+            is_generated: a language model wrote the answer.
             in_words: echo what was understood in the person's words; off where those may not be shown.
         """
         if isinstance(move, Ask):
@@ -137,7 +144,7 @@ class Responder:
         if isinstance(move, Say):
             return self._said(move, session, in_words=in_words)
         if isinstance(move, AnswerMove):
-            return self._answer(move, session, answer)
+            return self._answer(move, session, answer, is_generated=is_generated)
         return self._abstain(move, session)
 
     def _ask(self, move: Ask, session: Session) -> Words:
@@ -235,7 +242,9 @@ class Responder:
             return self._say[f"heard_{heard[0]}" if heard else "heard_in_words"]
         return f"{label}: “{said}”" if said and in_words else label
 
-    def _answer(self, move: AnswerMove, session: Session, sentences: Sequence[str]) -> Words:
+    def _answer(
+        self, move: AnswerMove, session: Session, sentences: Sequence[str], *, is_generated: bool
+    ) -> Words:
         parts = list(sentences)
         resources: tuple[dict[str, Any], ...] = ()
         history = session.profile.tags(Attribute.SELF_HARM_HISTORY) - {"none"}
@@ -248,7 +257,8 @@ class Responder:
             lines = self.lines(session)
             parts.append(self._say["safety_tail"] + "\n" + self.listed(self._paired(lines[:2]), session))
             resources = self._as_json(lines, session)
-        parts.append(self._say["guided_limits"] if low else self._say["not_reviewed"])
+        limits = "generated_limits" if is_generated else "guided_limits" if low else "not_reviewed"
+        parts.append(self._say[limits])
         return Words(
             move="answer",
             text=_paragraphs(parts),

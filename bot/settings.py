@@ -42,6 +42,21 @@ class Settings(BaseSettings):
         default="", max_length=2, description="ISO code of the study's country; empty asks the person"
     )
     minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
+    model_base_url: str = Field(
+        default="",
+        description="an OpenAI-compatible endpoint on this machine, such as http://127.0.0.1:11434/v1",
+    )
+    model_api_key: SecretStr | None = Field(default=None, description="its key, where it wants one")
+    model: str = Field(default="", description="its model for every role that has none of its own")
+    model_assess: str = Field(default="", description="model that says what a question is about")
+    model_answer: str = Field(default="", description="model that writes the reply")
+    model_risk: str = Field(default="", description="model that gives a second opinion on danger")
+    model_turn_seconds: float = Field(
+        default=20.0, gt=0, le=120, description="seconds a turn's calls may take together"
+    )
+    model_day_tokens: int = Field(
+        default=0, ge=0, description="tokens a day, then the built-in model; 0 for no cap"
+    )
     on_call_webhook: str = Field(
         default="", description="https address told of danger: pseudonym, level, time"
     )

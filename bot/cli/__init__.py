@@ -10,6 +10,7 @@ import click
 from bot.cli.chat import chat
 from bot.cli.check import policies
 from bot.cli.crisis import crisis
+from bot.cli.models import models
 from bot.cli.screen import screen
 from bot.cli.serve import serve
 from bot.cli.show import settings
@@ -27,6 +28,7 @@ def cli() -> None:
 
 cli.add_command(chat)
 cli.add_command(crisis)
+cli.add_command(models)
 cli.add_command(policies)
 cli.add_command(screen)
 cli.add_command(serve)

@@ -16,6 +16,7 @@ import click
 
 from bot.conversation import Conversation, build_parts
 from bot.errors import SettingsError
+from bot.models.connect import endpoint
 from bot.responding import Words
 from bot.session import Arm
 from bot.settings import read_settings
@@ -136,7 +137,11 @@ def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, 
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")
     known = read_profile(profile) if profile else None
-    parts = build_parts(minimum_age=settings.minimum_age)
+    parts = build_parts(
+        minimum_age=settings.minimum_age,
+        endpoint=endpoint(settings),
+        turn_seconds=settings.model_turn_seconds,
+    )
     conversation = Conversation.start(
         parts, arm=Arm(arm), seed=settings.seed if seed is None else seed, country=where, profile=known
     )

@@ -160,8 +160,8 @@ class GuidedModel:
                 assessment = topic.assessment
         return replace(understood, assessment=assessment, is_new_topic=is_new, changes_subject=changes)
 
-    def assess(self, text: str, vector: Vectors | None = None) -> Assessment:
-        """Domain, scenario group, stakes and what the answer hangs on.
+    def assess(self, text: str, vector: Vectors | None = None, *, domain: Domain | None = None) -> Assessment:
+        """Domain, scenario group, stakes and what the answer hangs on; the group within a domain where that is given.
 
         The weights are votes of three voices: the paths of the nearest planned queries (paper, appendix D.4), the
         mean path of the likely scenario groups, and a classifier of the first attribute.
@@ -177,7 +177,7 @@ class GuidedModel:
             domains[Domain(label.split("/")[0])] += float(p)
         pooled = {d: p * float(by_words[d.value]) ** 0.3 for d, p in domains.items()}
         total = sum(pooled.values())
-        domain = max(pooled, key=lambda d: pooled[d])
+        domain = domain or max(pooled, key=lambda d: pooled[d])
         inside = [
             (label, float(p))
             for label, p in zip(self._group.labels, by_group, strict=True)

@@ -20,12 +20,14 @@ class Draft:
         sentences: paragraphs and list items in order, each screened before it is shown.
         used: the attributes that shaped it.
         sources: ids of the guidance cited.
+        is_generated: a language model wrote it, rather than people whose guidance is composed.
         blocks: ids of the guidance blocks used, so that a follow-up does not repeat them.
     """
 
     sentences: Sequence[str] = field(repr=False)
     used: tuple[Attribute, ...]
     sources: tuple[str, ...] = ()
+    is_generated: bool = False
     blocks: tuple[str, ...] = ()
 
 

@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException as StarletteHTTPException
 from bot.errors import SettingsError
 from bot.escalation import channels
 from bot.messages import messages
+from bot.models import connect
 from bot.settings import Settings
 from bot.web import pages, ui
 from bot.web.shield import Shield
@@ -96,6 +97,7 @@ def create_app(settings: Settings) -> FastAPI:
     if settings.country and settings.country not in crisis.shipped().countries:
         raise SettingsError(f"RAISE_COUNTRY={settings.country} is not in our resources; ISO codes such as GB")
     channels(settings)
+    connect.endpoint(settings)
     prepare_environment(settings)
     quiet_logs()
     from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)

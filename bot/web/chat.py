@@ -23,6 +23,7 @@ from chainlit.session import WebsocketSession
 
 from bot.conversation import Conversation, build_parts
 from bot.escalation import Desk, channels
+from bot.models.connect import endpoint
 from bot.responding import Words
 from bot.risk import state as risk_state
 from bot.risk.verdict import RiskLevel
@@ -42,6 +43,8 @@ parts = build_parts(
     minimum_age=settings.minimum_age,
     desk=desk,
     on_call=settings.on_call_response if settings.alerts else None,
+    endpoint=endpoint(settings),
+    turn_seconds=settings.model_turn_seconds,
 )
 
 

@@ -1,0 +1,57 @@
+"""From settings to an endpoint, or to none."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from bot.errors import SettingsError
+from bot.settings import Settings
+
+if TYPE_CHECKING:
+    from bot.models.openai_api import Endpoint
+
+
+def endpoint(settings: Settings) -> Endpoint | None:
+    """The endpoint that is set, or None for the built-in model alone.
+
+    Raises:
+        SettingsError: it is not on this machine, or no model is named.
+    """
+    if not settings.model_base_url:
+        if settings.model:
+            raise SettingsError("RAISE_MODEL needs RAISE_MODEL_BASE_URL, the endpoint that serves it")
+        return None
+    parts = urlsplit(settings.model_base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SettingsError("RAISE_MODEL_BASE_URL: not an http address such as http://127.0.0.1:11434/v1")
+    if not _is_loopback(parts.hostname):
+        raise SettingsError(
+            "RAISE_MODEL_BASE_URL: only an endpoint on this machine is accepted (127.0.0.1, ::1, localhost): what "
+            "people confide is not redacted yet, and they have not been asked whether it may be sent elsewhere"
+        )
+    from bot.models import openai_api as api  # noqa: PLC0415 (loads the client, a second's wait)
+
+    own = {
+        api.Role.ASSESS: settings.model_assess,
+        api.Role.ANSWER: settings.model_answer,
+        api.Role.RISK: settings.model_risk,
+    }
+    models = {role: name or settings.model for role, name in own.items()}
+    lacking = [role.value for role, name in models.items() if not name]
+    if lacking:
+        raise SettingsError(f"RAISE_MODEL: name a model (there is none for {lacking[0]})")
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key else "none"
+    return api.Endpoint(
+        base_url=settings.model_base_url, api_key=key, models=models, day_tokens=settings.model_day_tokens
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
