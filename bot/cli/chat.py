@@ -107,8 +107,8 @@ async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[s
     async for words in _answer(conversation, event):
         for paragraph in words.text.split("\n"):
             click.echo(textwrap.fill(paragraph, 96) if paragraph else "")
-        if words.choices:
-            choices = words.choices
+        if words.choices or words.offers:
+            choices = words.choices or words.offers
             click.echo(
                 click.style("  " + "   ".join(f"[{i}] {c}" for i, c in enumerate(choices, 1)), dim=True)
             )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bot.abstention import Reason
 from bot.dialogue import step
-from bot.moves import AbstainMove, AnswerMove, Ask, Composed, Rules, Said, Say
+from bot.moves import AbstainMove, AnswerMove, Ask, Composed, Rules, Said, Say, Silence
 from bot.risk.verdict import Category, RiskLevel, Verdict
 from bot.session import Session
 from bot.understanding import Assessment, Intent, Understood
@@ -182,3 +182,21 @@ def test_a_session_of_another_version_is_refused() -> None:
 
     with pytest.raises(ValueError, match="version 99"):
         Session.from_json({**Session().to_json(), "version": 99})
+
+
+@many
+@given(histories())
+def test_silence_is_answered_only_under_danger_twice_at_most_and_never_with_a_question_or_an_answer(
+    events: list[Said],
+) -> None:
+    session = Session()
+    for event in events:
+        session, _ = play(session, event)
+        quiet, said = session, []
+        for _ in range(4):
+            done = step(quiet, Silence(at=event.at), RULES)
+            quiet, said = done.session, [*said, *done.moves]
+            assert not done.effects
+        assert len(said) == (2 if session.risk.level is RiskLevel.IMMINENT else 0)
+        assert all(isinstance(move, AbstainMove) and move.reason is Reason.IMMINENT_RISK for move in said)
+        assert Session.from_json(json.loads(json.dumps(quiet.to_json()))) == quiet
