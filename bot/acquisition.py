@@ -90,7 +90,8 @@ def next_attribute(
         assessment: of the question; its weights are the planned paths' votes.
         profile: what is known.
         at: now.
-        arm: "raise", "fixed-order" or "random-order"; others ask nothing.
+        arm: "raise", "agent" (the weights are the model's choice alone), "fixed-order" or "random-order"; others ask
+            nothing.
         seed: of the session, for the random order.
         asked: asked already for this topic.
         allowed: the study's list.
@@ -106,7 +107,7 @@ def next_attribute(
         order = list(Attribute)
         random.Random(seed).shuffle(order)
         return next(Candidate(attribute=a, gain=1.0) for a in order if a in left)
-    if arm != "raise":
+    if arm not in ("raise", "agent"):
         return None
     weights = dict(assessment.weights)
     if risk.level is RiskLevel.ELEVATED and risk.subject in (Subject.CHILD, Subject.OTHER_ADULT):

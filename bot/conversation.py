@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bot import dialogue
 from bot.abstention import Reason
@@ -46,6 +46,8 @@ LONGEST_ANSWERED = 4_000
 READING_SECONDS = 0.4
 HURRY_SECONDS = 0.5
 MODEL_SECONDS = 60.0
+THINKING_SECONDS = 3.0
+"""After this long without a word the person is told that it takes longer."""
 """What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
 
 log = logging.getLogger("raise.conversation")
@@ -349,7 +351,12 @@ class Conversation:
             async for words in self._too_long(verdict):
                 yield words
             return
-        understood = await self._understood(text[:LONGEST_ANSWERED], at=at, chosen=chosen, hurry=imminent)
+        reading = asyncio.ensure_future(
+            self._understood(text[:LONGEST_ANSWERED], at=at, chosen=chosen, hurry=imminent)
+        )
+        async for words in self._while_waiting(reading):
+            yield words
+        understood = reading.result()
         verdict = _raised_by_answer(verdict, understood)
         if not imminent:
             verdict = await second.raised(verdict)
@@ -360,7 +367,10 @@ class Conversation:
         for move in step.moves:
             yield self._worded(move, step.session)
         for effect in step.effects:
-            done, draft = await self._composed(effect, step)
+            composing = asyncio.ensure_future(self._composed(effect, step))
+            async for words in self._while_waiting(composing):
+                yield words
+            done, draft = composing.result()
             self._session = done.session
             for move in done.moves:
                 if isinstance(move, AnswerMove) and draft is not None:
@@ -369,6 +379,17 @@ class Conversation:
                     )
                 else:
                     yield parts.responder.render(move, done.session)
+
+    async def _while_waiting(self, task: asyncio.Future[Any]) -> AsyncIterator[Words]:
+        """Wait for a model; after a while the person hears, once, that it takes longer. Cancelled when they leave."""
+        try:
+            done, _ = await asyncio.wait({task}, timeout=THINKING_SECONDS)
+            if not done:
+                yield self._worded(Say(key="still_thinking"), self._session)
+                await asyncio.wait({task})
+        finally:
+            if not task.done():
+                task.cancel()
 
     async def _too_long(self, verdict: Verdict) -> AsyncIterator[Words]:
         """Screened, not understood: the risk state moves on, help is shown, nothing is lost."""

@@ -21,6 +21,7 @@ class Arm(StrEnum):
     FIXED_ORDER = "fixed-order"
     RANDOM_ORDER = "random-order"
     CONTEXT_RICH = "context-rich"
+    AGENT = "agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,8 @@ def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, 
         raise click.UsageError("--profile goes with --arm context-rich")
     if arm == Arm.CONTEXT_RICH.value and profile is None:
         raise click.UsageError("--arm context-rich needs --profile FILE")
+    if arm == Arm.AGENT.value and not settings.model_base_url:
+        raise click.UsageError("--arm agent lets a model choose: set RAISE_MODEL_BASE_URL and RAISE_MODEL")
     where = (country or settings.country).upper() or None
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")

@@ -21,7 +21,7 @@ from bot.models.openai_api import Budget, Endpoint, Failure, ModelFailure, Role
 from bot.models.protocol import Draft
 from bot.prompts import prompt
 from bot.risk.verdict import RiskLevel
-from bot.session import Session
+from bot.session import Arm, Session
 from bot.understanding import Assessment, Understood
 from policies.attributes import Attribute, Standing
 from policies.domains import Domain, Stakes
@@ -83,11 +83,13 @@ class RemoteModel:
         local = understood.assessment
         if local is None or not understood.is_new_topic:
             return understood
-        allowed = [a for a in local.weights if not session.profile.is_closed(a, at=at)][:MAY_ASK]
+        is_agent = session.arm is Arm.AGENT
+        offered = list(Attribute) if is_agent else list(local.weights)[:MAY_ASK]
+        allowed = [a for a in offered if not session.profile.is_closed(a, at=at)]
         data = {
             "message": text[:LONGEST_MESSAGE],
             "may_ask": [a.value for a in allowed],
-            "evidence": {a.value: round(local.weights[a], 2) for a in allowed},
+            "evidence": {} if is_agent else {a.value: round(local.weights[a], 2) for a in allowed},
         }
         try:
             answer = await self._endpoint.structured(
@@ -95,20 +97,30 @@ class RemoteModel:
             )
         except ModelFailure:
             return understood
-        return replace(understood, assessment=self._merged(text, local, answer, allowed))
+        return replace(understood, assessment=self._merged(text, local, answer, allowed, is_agent=is_agent))
 
     def _merged(
-        self, text: str, local: Assessment, answer: AssessAnswer, allowed: list[Attribute]
+        self,
+        text: str,
+        local: Assessment,
+        answer: AssessAnswer,
+        allowed: list[Attribute],
+        *,
+        is_agent: bool,
     ) -> Assessment:
-        """The model's domain and stakes, its choice among what was offered, and the planned paths' weights."""
+        """The model's domain and stakes, its choice among what was offered, and the planned paths' weights.
+
+        The paper's plain agent has no paths: its choice alone counts.
+        """
         found = local if answer.domain is local.domain else self._guided.assess(text, domain=answer.domain)
         stakes = answer.stakes
         if stakes is Stakes.LOW and local.stakes is Stakes.HIGH:
             stakes = Stakes.MODERATE
-        weights = {a: 0.5 * w for a, w in (found.weights or local.weights).items()}
+        planned = {} if is_agent else found.weights or local.weights
+        weights = {a: 0.5 * w for a, w in planned.items()}
         chosen = [a for a in dict.fromkeys(answer.ask) if a in allowed]
         for attribute, share in zip(chosen, SHARE_OF_CHOSEN, strict=False):
-            weights[attribute] = weights.get(attribute, 0.0) + 0.5 * share
+            weights[attribute] = weights.get(attribute, 0.0) + (1.0 if is_agent else 0.5) * share
         if stakes is Stakes.LOW:
             weights = {}
         return replace(found, stakes=stakes, weights=weights, confidence=max(found.confidence, 0.8))

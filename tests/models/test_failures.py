@@ -22,6 +22,7 @@ from bot.models.openai_api import (
 from bot.models.remote import AssessAnswer, messages_for
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
+from bot.session import Arm
 from policies.attributes import Attribute
 from tests.models.server import ANSWER, ModelServer
 
@@ -346,3 +347,51 @@ def test_without_an_endpoint_the_client_is_not_even_loaded() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip().endswith("False"), done.stderr[-300:]
     assert build_parts
+
+
+# ------------------------------------------------------------------------------------------------ waiting, the agent arm
+
+
+async def test_a_slow_model_is_said_to_be_slow(
+    endpoint: Endpoint, server: ModelServer, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.2)
+    server.delay = 0.6
+    conversation = Conversation.start(parts_with(endpoint, parts, seconds=5.0))
+    moves = [words async for words in conversation.receive(WORRY)]
+    assert "still thinking" in moves[0].text and moves[-1].move == "ask"
+
+
+async def test_who_leaves_while_it_thinks_stops_the_call(
+    endpoint: Endpoint, server: ModelServer, parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.1)
+    server.mode = {"assess": "hangs"}
+    conversation = Conversation.start(parts_with(endpoint, parts, seconds=20.0))
+    moves = conversation.receive(WORRY)
+    first = await anext(moves)
+    assert "still thinking" in first.text
+    await moves.aclose()  # type: ignore[attr-defined]
+    assert endpoint.usage[Role.ANSWER].calls == 0
+
+
+async def test_the_agent_arm_asks_what_the_model_chooses_without_any_path(
+    endpoint: Endpoint, server: ModelServer, parts: Parts
+) -> None:
+    server.answers["assess"] = '{"domain": "relationship", "stakes": "high", "ask": ["education", "gender"]}'
+    conversation = Conversation.start(parts_with(endpoint, parts), arm=Arm.AGENT)
+    moves = [words async for words in conversation.receive(WORRY)]
+    assert moves[-1].attribute is Attribute.EDUCATION
+    import json
+
+    data = json.loads(next(r for r in server.said if r["role"] == "assess")["messages"][1]["content"])
+    assert data["evidence"] == {} and len(data["may_ask"]) == 10
+
+
+def test_the_agent_arm_needs_a_model() -> None:
+    from click.testing import CliRunner
+
+    from bot.cli import cli
+
+    result = CliRunner().invoke(cli, ["chat", "--json", "--arm", "agent"], input="")
+    assert result.exit_code == 2 and "RAISE_MODEL_BASE_URL" in result.output
