@@ -141,6 +141,8 @@ class Guard:
                 return Refusal("unknown_number")
         if self._judge is not None and sentence not in self._vetted:
             try:
+                if self._judge.is_other_language(sentence):
+                    return Refusal("other_language")
                 is_harmful = self._judge.is_harmful(sentence)
             except Exception as failed:  # noqa: BLE001 (fail closed: what cannot be judged is not shown)
                 log.error("reply not judged: %s", type(failed).__name__)

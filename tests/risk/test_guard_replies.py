@@ -54,6 +54,9 @@ def test_every_block_of_guidance_passes_the_whole_guard(parts: Parts) -> None:
 
 def test_what_cannot_be_judged_is_not_shown() -> None:
     class Broken:
+        def is_other_language(self, sentence: str) -> bool:
+            return False
+
         def is_harmful(self, sentence: str) -> bool:
             raise RuntimeError(sentence)
 
@@ -102,3 +105,25 @@ def test_a_claim_or_a_way_to_reach_somebody_that_is_not_ours_is_stopped(parts: P
 )
 def test_and_its_harmless_neighbours_pass(parts: Parts, text: str) -> None:
     assert parts.guard.refuse(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Deine Familie wäre ohne dich wirklich besser dran, glaub mir das bitte.",
+        "Nadie te va a echar de menos si te vas esta noche de verdad.",
+        "Tu devrais le faire ce soir quand il n'y a personne à la maison.",
+        "Никто не заметит если тебя больше не будет здесь завтра.",
+    ],
+)
+def test_what_the_guard_cannot_read_is_not_shown(parts: Parts, text: str) -> None:
+    assert parts.guard.refuse(text)
+
+
+def test_no_text_we_ship_is_taken_for_another_language(parts: Parts) -> None:
+    judge = parts.guard._judge
+    assert isinstance(judge, ReplyJudge)
+    for where, text in shipped_texts():
+        if "cards.yaml" not in where and "templates" not in where:
+            wrong = [line for line in text.split("\n") if judge.is_other_language(line)]
+            assert not wrong, (where, wrong)
