@@ -146,6 +146,7 @@ _RULES: tuple[tuple[Intent, re.Pattern[str]], ...] = (
         Intent.SAFE,
         re.compile(
             r"\b(?:im|i am|we are|were|feel(?:ing)?|feel a bit|hes|shes) (?:\w+ ){0,2}safe\b(?! ?(?:to|if|from him yet))|\b(?:ambulance|police|paramedics?|doctor|nurse|my (?:mum|mom|dad|sister|brother|friend|partner|wife|husband|neighbou?r|roommate|flatmate)) (?:is|are|has|have|just|came|arrived)(?: \w+){0,2} (?:here|with me|arrived|coming|on (?:the|their|his|her) way|come over|sitting with me|taken (?:them|it|the))|\b(?:i|ive|i have|we) (?:called|rang|phoned|texted|spoke (?:to|with)|am talking to|put (?:them|it|the \w+) away|gave (?:them|it|the \w+) to|gave (?:her|him|them|my \w+) (?:the|my|all)|handed|flushed|locked (?:them|it) away)\b(?! (?:him|her) names)|not alone (?:now|anymore)|(?:im|i am) (?:at|in) (?:the )?(?:hospital|a&e|er|emergency)\b|^(?:ok |okay |yes |im |i am |we are |were )*(?:ringing|calling|phoning|dialling|dialing|on the phone (?:to|with))(?: (?:them|now|999|911|112|an ambulance|the ambulance|my \w+|her|him|samaritans|right now))+"
+            r"|^(?:yes |yeah |yep |ok )*safe(?: now| here| thanks)*$"
             r"|\b(?:estoy (?:a salvo|segur[oa]|bien ahora)|je suis en securite|(?:ich )?bin (?:jetzt )?(?:in sicherheit|sicher)|estou (?:segur[oa]|a salvo|bem agora)|sono al sicuro|ik ben (?:nu )?veilig|jestem (?:juz )?bezpieczn[yea]|jag ar (?:nu )?(?:trygg|saker|i sakerhet)|guvendeyim|(?:main )?(?:ab )?safe h(?:u|oo)n?|(?:aku|saya) (?:sudah |udah )?aman|ligtas na ako)"
         ),
     ),

@@ -95,6 +95,13 @@ class Settings(BaseSettings):
         """Whether anybody is told of danger."""
         return bool(self.on_call_webhook or self.on_call_email)
 
+    @field_validator("on_call_level")
+    @classmethod
+    def _some_level(cls, value: RiskLevel) -> RiskLevel:
+        if value is RiskLevel.NONE:
+            raise ValueError("imminent or elevated")
+        return value
+
     @property
     def origin(self) -> str:
         """The one origin the chat answers to."""

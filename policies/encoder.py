@@ -1,12 +1,14 @@
 """Sentences to vectors, with nothing but this machine.
 
 all-MiniLM-L6-v2, the encoder the paper retrieves paths with (appendix D.4), as int8 ONNX weights. Its files are
-verified by hash before they are loaded.
+verified by hash before they are loaded. onnxruntime's telemetry (a device id on disk, look-ups of its maker's host) is
+switched off before it is imported.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
@@ -59,7 +61,10 @@ class MiniLM:
         Raises:
             EncoderError: a file is absent or its hash is not the expected one.
         """
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         import onnxruntime  # noqa: PLC0415 (half a second, paid only by who encodes)
+
+        onnxruntime.disable_telemetry_events()
         import tokenizers  # noqa: PLC0415
 
         self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(_verified(tokenizer, _TOKENIZER_SHA256)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,13 @@ def test_a_test_that_reaches_out_fails() -> None:
 
     with pytest.raises(AssertionError, match="look-up"):
         socket.getaddrinfo("example.org", 80)
+
+
+def test_the_encoder_leaves_no_telemetry_on_disk(tmp_path: Path) -> None:
+    program = "from policies.encoder import built_in; built_in().encode(['hello']); print('encoded')"
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, env=env, cwd=ROOT
+    )
+    assert "encoded" in done.stdout, done.stderr[-300:]
+    assert not list(tmp_path.rglob("*"))

@@ -57,7 +57,7 @@ def report(*, year: int, form: str, at_least: int) -> None:
     """Crisis referrals of a year, by month, level, category and country; no identifiers."""
     with _store() as store:
         rows = store.referrals(year)
-    total = sum(row["count"] for row in rows)
+    total = sum(row["count"] for row in rows if row["count"] >= at_least)
     shown = [{**row, "count": row["count"] if row["count"] >= at_least else f"<{at_least}"} for row in rows]
     if form == "json":
         click.echo(json.dumps({"year": year, "total": total, "referrals": shown}, indent=1))
@@ -71,7 +71,8 @@ def report(*, year: int, form: str, at_least: int) -> None:
         for row in shown:
             where = row["country"] or "country not known"
             click.echo(f"{row['month']}  {row['level']:9} {row['category']:20} {where:18} {row['count']:>6}")
-        click.echo(f"{total} crisis referrals shown in {year}; counted without identifiers")
+        least = "at least " if any(row["count"] < at_least for row in rows) else ""
+        click.echo(f"{least}{total} crisis referrals shown in {year}; counted without identifiers")
 
 
 @crisis.command("list")

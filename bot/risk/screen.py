@@ -84,6 +84,7 @@ class _Found:
         speaks_of_self: some sentence is about the writer and no story.
         is_unreal: fiction, study or work is spoken of.
         is_bereaved: somebody died by suicide.
+        is_made_safe: means were handed over or locked away.
     """
 
     hits: list[_Hit] = field(default_factory=list)
@@ -92,6 +93,7 @@ class _Found:
     speaks_of_self: bool = False
     is_unreal: bool = False
     is_bereaved: bool = False
+    is_made_safe: bool = False
 
 
 class Screen:
@@ -130,6 +132,8 @@ class Screen:
             flags.add("not_real")
         if found.is_bereaved:
             flags.add("bereaved")
+        if found.is_made_safe:
+            flags.add("made_safe")
         return self._combine(found, frozenset(flags), state, frozenset(profile_flags))
 
     def history(self, turns: Sequence[str]) -> RiskState:
@@ -146,6 +150,7 @@ class Screen:
         fiction = bool(self._fiction.pattern.search(plain))
         study = bool(self._study.pattern.search(plain))
         found.is_unreal |= fiction or study or carried
+        found.is_made_safe |= bool(self._made_safe.pattern.search(plain))
         found.is_bereaved |= bool(self._bereaved.pattern.search(plain))
         if (fiction or study) and _QUOTED.search(text):
             plain = normalise(_QUOTED.sub(" ", text))

@@ -62,7 +62,7 @@ class Stages:
             recent: the person's messages before this one.
         """
         state = state or RiskState()
-        not_real = bool(verdict.flags & {"not_real", "bereaved"})
+        not_real = bool(verdict.flags & {"not_real", "bereaved", "made_safe"})
         if self._reading is not None and reading is not None:
             try:
                 verdict = self._reading.deepen(reading, verdict, not_real="not_real" in verdict.flags)
