@@ -91,6 +91,7 @@ def build_parts(
     minimum_age: int = 18,
     desk: Desk | None = None,
     on_call: str | None = None,
+    alerts_key: str = "alerts_someone",
     endpoint: Endpoint | None = None,
     turn_seconds: float = 20.0,
 ) -> Parts:
@@ -101,6 +102,7 @@ def build_parts(
         minimum_age: below it the conversation changes.
         desk: counts referrals and tells the on-call contact.
         on_call: how fast that contact answers, as people read it; None where nobody is told.
+        alerts_key: the message that says of what they are told.
         endpoint: of an outside model; the built-in one alone where None.
         turn_seconds: what a turn's calls to it may take together.
 
@@ -118,7 +120,12 @@ def build_parts(
         opinion=opinion,
         model=model,
         responder=Responder(
-            guidance.shipped(), questions.shipped(), directory, cards=cards.shipped(), on_call=on_call
+            guidance.shipped(),
+            questions.shipped(),
+            directory,
+            cards=cards.shipped(),
+            on_call=on_call,
+            alerts_key=alerts_key,
         ),
         guard=Guard(
             screen,

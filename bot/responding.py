@@ -98,6 +98,7 @@ class Responder:
         *,
         cards: Mapping[str, Card] | None = None,
         on_call: str | None = None,
+        alerts_key: str = "alerts_someone",
     ) -> None:
         """Hold the texts.
 
@@ -107,6 +108,7 @@ class Responder:
             directory: help lines.
             cards: crisis cards in other languages.
             on_call: how fast an on-call contact answers, "" where that is not promised; None where nobody is told.
+            alerts_key: the message that says of what they are told.
         """
         self._cards = cards or {}
         self._guidance = guidance
@@ -115,7 +117,7 @@ class Responder:
         said = messages()
         self.alerts = said["alerts_nobody"]
         if on_call is not None:
-            self.alerts = said["alerts_someone"].format(response=on_call or said["alerts_no_promise"])
+            self.alerts = said[alerts_key].format(response=on_call or said["alerts_no_promise"])
         self._say = {key: text.replace("{alerts}", self.alerts) for key, text in said.items()}
         self._crisis = crisis_texts()
 

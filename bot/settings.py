@@ -95,6 +95,13 @@ class Settings(BaseSettings):
         """Whether anybody is told of danger."""
         return bool(self.on_call_webhook or self.on_call_email)
 
+    @property
+    def alerts_key(self) -> str:
+        """Which message tells people who is told of what."""
+        if not self.alerts:
+            return "alerts_nobody"
+        return "alerts_someone" if self.on_call_level is RiskLevel.IMMINENT else "alerts_someone_early"
+
     @field_validator("on_call_level")
     @classmethod
     def _some_level(cls, value: RiskLevel) -> RiskLevel:

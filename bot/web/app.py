@@ -75,9 +75,7 @@ def quiet_logs() -> None:
 def _alerts(settings: Settings) -> str:
     """Who is told of danger, in words: the same sentence as in the chat."""
     said = messages()
-    if not settings.alerts:
-        return said["alerts_nobody"]
-    return said["alerts_someone"].format(response=settings.on_call_response or said["alerts_no_promise"])
+    return said[settings.alerts_key].format(response=settings.on_call_response or said["alerts_no_promise"])
 
 
 def _number_page(directory: Directory, number: str, scheme: str, verb: str) -> HTMLResponse:

@@ -43,6 +43,7 @@ parts = build_parts(
     minimum_age=settings.minimum_age,
     desk=desk,
     on_call=settings.on_call_response if settings.alerts else None,
+    alerts_key=settings.alerts_key,
     endpoint=endpoint(settings),
     turn_seconds=settings.model_turn_seconds,
 )

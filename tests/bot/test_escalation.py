@@ -273,3 +273,16 @@ def test_people_are_told_truthfully_whether_anyone_is(parts: Parts) -> None:
             key
         )
         assert "nobody is told" not in told.message(key)
+    early = build_parts(on_call="", alerts_key="alerts_someone_early").responder
+    assert "signs of danger" in early.message("welcome") and "a day or more" in early.message("welcome")
+
+
+def test_what_people_are_told_follows_the_level_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read_settings().alerts_key == "alerts_nobody"
+    monkeypatch.setenv("RAISE_ON_CALL_EMAIL", "oncall@example.org")
+    assert read_settings().alerts_key == "alerts_someone"
+    monkeypatch.setenv("RAISE_ON_CALL_LEVEL", "elevated")
+    assert read_settings().alerts_key == "alerts_someone_early"
+    monkeypatch.setenv("RAISE_ON_CALL_LEVEL", "none")
+    with pytest.raises(SettingsError, match="RAISE_ON_CALL_LEVEL"):
+        read_settings()
