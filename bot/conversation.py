@@ -278,21 +278,22 @@ class Conversation:
         finally:
             self._recent.append(text[:RECENT_CHARACTERS])
             if referred:
-                self._note_referral(before, verdict.level)
+                self._note_referral(before, verdict)
 
-    def _note_referral(self, before: Session, level: RiskLevel) -> None:
+    def _note_referral(self, before: Session, verdict: Verdict) -> None:
         """Counted, and told where somebody is on call; never waited for."""
         risk = self._session.risk
         if self._parts.desk is None or risk.level is RiskLevel.NONE:
             return
+        kinds = verdict.categories or risk.categories
         self._parts.desk.note(
             Referral(
                 person=self._person,
                 level=risk.level,
-                category=risk.categories[0].value if risk.categories else "unclear",
+                category=kinds[0].value if kinds else "unclear",
                 country=self._session.country or "",
                 at=self._parts.clock(),
-                is_news=risk.level.rank > before.risk.level.rank or level is RiskLevel.IMMINENT,
+                is_news=risk.level.rank > before.risk.level.rank or verdict.level is RiskLevel.IMMINENT,
             )
         )
 
@@ -415,7 +416,7 @@ class Conversation:
                 return await model.understand(text, session, at=at, chosen=chosen)
         try:
             async with asyncio.timeout(HURRY_SECONDS):
-                return await model.understand(text, session, at=at, chosen=chosen)
+                return await model.understand(text, session, at=at, chosen=chosen, hurry=True)
         except Exception as failed:  # noqa: BLE001 (time-outs too: the card comes first)
             log.error("not understood in time: %s", type(failed).__name__)
             return Understood()

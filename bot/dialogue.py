@@ -16,6 +16,7 @@ from bot import abstention, acquisition
 from bot.abstention import Decision, Outcome, Reason
 from bot.acquisition import WELL
 from bot.moves import (
+    AFTER_OFFERS,
     AbstainMove,
     AnswerMove,
     Ask,
@@ -118,17 +119,16 @@ def _imminent(
         told = False
     if understood.intent in _AFTER_A_CARD and few:
         told = False
-    if first or told:
-        key = f"imminent_{_card(session.risk, event.verdict)}"
-    else:
-        key = _BRANCHES.get(understood.intent, "after_other")
+    news = _card(session.risk, event.verdict)
+    if event.verdict.rules and not risk_state.is_weak(event.verdict) and _steps(news) != _steps(before.card):
+        told = True
+    key = f"imminent_{news}" if first or told else _BRANCHES.get(understood.intent, "after_other")
     is_card = key.startswith("imminent_")
     smaller = 0 if is_card else before.smaller
     shows_step = key in _WITH_STEP
     card = key.removeprefix("imminent_") if is_card else before.card
-    kind = _kind(card, session.risk)
     if key == "after_other":
-        key = f"after_other_{kind}"
+        key = f"after_other_{_kind(card, session.risk)}"
     session = replace(
         session,
         card=card,
@@ -140,8 +140,13 @@ def _imminent(
         smaller=0 if is_card else smaller + shows_step,
         risk=replace(session.risk, cards=session.risk.cards + 1),
     )
-    assessment = topic.assessment if topic else None
-    abstain = AbstainMove(
+    return Step(session=session, moves=(*moves, _danger(session, key, smaller=smaller)))
+
+
+def _danger(session: Session, key: str, *, smaller: int) -> AbstainMove:
+    """The words of danger: no answer, people first, and one tap to go on."""
+    assessment = session.topic.assessment if session.topic else None
+    return AbstainMove(
         reason=Reason.IMMINENT_RISK,
         key=key,
         domain=assessment.domain if assessment else Domain.LIFE,
@@ -151,9 +156,8 @@ def _imminent(
         is_crisis=True,
         offers=AFTER_OFFERS,
         smaller=smaller,
-        kind=kind,
+        kind=_kind(session.card, session.risk),
     )
-    return Step(session=session, moves=(*moves, abstain))
 
 
 STEPS_FOR = {
@@ -170,14 +174,16 @@ STEPS_FOR = {
 _WITH_STEP = frozenset({"after_no_pickup", "after_cannot_talk", "after_wont_call", "after_other"})
 
 
+def _steps(card: str) -> str:
+    return STEPS_FOR.get(card, "self")
+
+
 def _kind(card: str, risk: RiskState) -> str:
     """Whose danger the next steps are for."""
-    kind = STEPS_FOR.get(card, "self")
+    kind = _steps(card)
     return "overdose" if kind == "self" and "attempt_now" in risk.flags else kind
 
 
-AFTER_OFFERS = ("im_safe", "no_pickup", "cannot_talk", "wont_call")
-"""Quick replies under a card of danger: one tap needs less than words."""
 _PLANNED_FOR = frozenset({Category.SUICIDE, Category.SELF_INJURY})
 NOTICE_EVERY, NOTICE_MINOR_EVERY = timedelta(hours=3), timedelta(hours=1)
 """How often "an AI, not a human" is said again (New York GBL 1702; California SB 243; Washington HB 2225)."""
@@ -201,19 +207,7 @@ def _silence(session: Session) -> Step:
     if session.risk.level is not RiskLevel.IMMINENT or session.quiet >= MOST_SILENCES:
         return Step(session=session, moves=())
     key = "after_silence" if session.quiet == 0 else "after_silence_again"
-    assessment = session.topic.assessment if session.topic else None
-    move = AbstainMove(
-        reason=Reason.IMMINENT_RISK,
-        key=key,
-        domain=assessment.domain if assessment else Domain.LIFE,
-        group=assessment.group if assessment else "",
-        sufficiency=0.0,
-        stakes=Stakes.HIGH,
-        is_crisis=True,
-        offers=AFTER_OFFERS,
-        smaller=session.smaller,
-        kind=_kind(session.card, session.risk),
-    )
+    move = _danger(session, key, smaller=session.smaller)
     return Step(session=replace(session, quiet=session.quiet + 1), moves=(move,))
 
 

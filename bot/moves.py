@@ -13,6 +13,9 @@ from policies.attributes import Attribute
 from policies.domains import Domain, Stakes
 from policies.thresholds import Thresholds
 
+AFTER_OFFERS = ("im_safe", "no_pickup", "cannot_talk", "wont_call")
+"""Quick replies under a card of danger: one tap needs less than words."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:

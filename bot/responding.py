@@ -9,7 +9,7 @@ from typing import Any
 
 from bot.abstention import Reason
 from bot.messages import crisis_texts, messages
-from bot.moves import AbstainMove, AnswerMove, Ask, Move, Say
+from bot.moves import AFTER_OFFERS, AbstainMove, AnswerMove, Ask, Move, Say
 from bot.risk.verdict import Category, RiskLevel
 from bot.safety_plan import STEPS
 from bot.session import Session
@@ -24,6 +24,7 @@ _HEARD = (
     "plan", "current_thoughts", "recent_self_harm", "past_attempt", "past_self_harm", "past_thoughts", "none",
 )  # fmt: skip
 _ALREADY_KIND = ("that's", "that is", "no problem", "of course", "fine", "all right")
+EMERGENCY_ABROAD = "112 (EU) / 911 (North America) / 999 (UK)"
 SMALLEST_STEP = 3
 SHORT_FROM = 2
 """After so many next steps the list is not shown whole again."""
@@ -200,7 +201,7 @@ class Responder:
             if resources and key == "minor":
                 text += " " + self._say["minor_lines"]
             if resources:
-                text += "\n\n" + self.listed(resources, session)
+                text += "\n\n" + self._emergency(session) + "\n" + self.listed(resources, session)
         extra: dict[str, Any] = {}
         if session.risk.level is not RiskLevel.NONE and move.with_resources:
             extra["reason"] = Reason.ELEVATED_RISK.value
@@ -325,7 +326,10 @@ class Responder:
         session = session or Session()
         lines = self.lines(session)
         text = self._say[key] + "\n\n" + self._emergency(session) + "\n" + self.listed(lines, session)
-        return Words(move="say", text=text, resources=self._as_json(lines, session))
+        fields = {"reason": Reason.ELEVATED_RISK.value} if session.risk.level is not RiskLevel.NONE else {}
+        offers = self._offers(AFTER_OFFERS) if session.risk.level is RiskLevel.IMMINENT else ()
+        resources = self._as_json(lines, session)
+        return Words(move="say", text=text, resources=resources, offers=offers, fields=fields)
 
     def message(self, key: str) -> str:
         """A plain message by key."""
@@ -418,7 +422,7 @@ class Responder:
         """A few lines in the person's language, with what remains in English said below."""
         card = self._cards[session.language]
         country = self._directory.countries.get(session.country or "")
-        number = country.emergency if country and country.emergency else "112 / 911 / 999"
+        number = country.emergency if country and country.emergency else EMERGENCY_ABROAD
         rows = self._rows(lines)
         if key.startswith("elevated_"):
             text = card.elevated.format(emergency=number, lines="\n" + rows + "\n")

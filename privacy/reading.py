@@ -380,6 +380,9 @@ class TimedParser:
         except TimeoutError:
             log.error("no reading: not within %.1f s", within)
             return None
+        except Exception as failed:  # noqa: BLE001 (a reading is a second opinion; without it the rest goes on)
+            log.error("no reading: %s", type(failed).__name__)
+            return None
 
     def _run(self, text: str, loop: asyncio.AbstractEventLoop, done: asyncio.Future[Reading | None]) -> None:
         found: Reading | None = None

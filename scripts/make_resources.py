@@ -12,14 +12,9 @@ from pathlib import Path
 
 import yaml
 
-RETIRED = [
-    {"number": "1-800-931-2237", "country": "US", "why": "NEDA helpline, closed in 2023"},
-    {"number": "1-833-456-4566", "country": "CA", "why": "now 988"},
-    {"number": "1393", "country": "KR", "why": "replaced by 109 on 2024-01-01"},
-    {"number": "1800-221-4444", "country": "SG", "why": "now 1767"},
-    {"number": "03-7956 8144", "country": "MY", "why": "now 03-7627 2929"},
-    {"number": "08457 90 90 90", "country": "GB", "why": "now 116 123"},
-]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from policies.crisis.checks import RETIRED
 
 PAIRS = [
     {"country": "GB", "names": ["Samaritans", "Shout (text SHOUT)"], "why": "one to call, one to text"},
@@ -85,7 +80,7 @@ def main():
         "note": "Numbers agreed by independent sources; nobody has dialled them. A person must check each before a real deployment.",
         "directories": directory["directories"],
         "fallback_emergency": "Call your local emergency number: 112 works in the EU and from many mobile networks, 911 in North America, 999 in the UK.",
-        "retired": RETIRED,
+        "retired": [{"number": number, "why": why} for number, why in RETIRED.items()],
         "pairs": PAIRS,
         "countries": countries,
     }

@@ -74,7 +74,15 @@ class GuidedModel:
 
     # ------------------------------------------------------------------------------------------- understanding
 
-    async def understand(self, text: str, session: Session, *, at: datetime, chosen: bool) -> Understood:
+    async def understand(
+        self,
+        text: str,
+        session: Session,
+        *,
+        at: datetime,
+        chosen: bool,
+        hurry: bool = False,  # noqa: ARG002 (it is always quick)
+    ) -> Understood:
         """Read one message: intent, facts, and an assessment where it asks or tells of a problem."""
         vector = self._encoder.encode([text])[0]
         pending = session.pending.attribute if session.pending else None

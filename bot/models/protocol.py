@@ -36,8 +36,10 @@ class LanguageModel(Protocol):
 
     name: str
 
-    async def understand(self, text: str, session: Session, *, at: datetime, chosen: bool) -> Understood:
-        """Read one message in its session."""
+    async def understand(
+        self, text: str, session: Session, *, at: datetime, chosen: bool, hurry: bool = False
+    ) -> Understood:
+        """Read one message in its session; in a hurry, with nothing that could keep a crisis card waiting."""
         ...
 
     async def compose(self, session: Session, *, follow_up: str) -> Draft:

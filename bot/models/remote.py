@@ -77,11 +77,13 @@ class RemoteModel:
         self.name = "remote"
         self._endpoint, self._guided, self._turn_seconds = endpoint, guided, turn_seconds
 
-    async def understand(self, text: str, session: Session, *, at: datetime, chosen: bool) -> Understood:
+    async def understand(
+        self, text: str, session: Session, *, at: datetime, chosen: bool, hurry: bool = False
+    ) -> Understood:
         """Read by the built-in model; what a new question is about is asked of the outside one."""
         understood = await self._guided.understand(text, session, at=at, chosen=chosen)
         local = understood.assessment
-        if local is None or not understood.is_new_topic:
+        if local is None or not understood.is_new_topic or hurry:
             return understood
         is_agent = session.arm is Arm.AGENT
         offered = list(Attribute) if is_agent else list(local.weights)[:MAY_ASK]

@@ -209,7 +209,9 @@ async def start() -> None:
         await cl.Message(content=parts.responder.message("welcome")).send()
         return
     lines = parts.responder.failure(before, key="welcome_back_risk")
-    await cl.Message(content=linked(lines)).send()
+    message = cl.Message(content=linked(lines), actions=_actions(lines, before.turn))
+    await message.send()
+    cl.user_session.set("open", message)
 
 
 @cl.on_message

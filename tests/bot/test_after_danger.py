@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bot.conversation import Conversation, Parts
@@ -147,6 +149,23 @@ async def test_after_a_wish_to_die_few_words_are_stayed_with(parts: Parts) -> No
     assert "not sure I understood" not in words.text
 
 
+async def test_another_kind_of_danger_gets_its_own_card(parts: Parts) -> None:
+    words = await say(
+        Conversation.start(parts, country="GB"),
+        "I'm going to stab him when he gets home",
+        "no, I mean me, I want to die",
+    )
+    assert "your life may be in danger" in words.text and "could be badly hurt" not in words.text
+
+
+@pytest.mark.parametrize("text", ["/help", "I'm not safe", "UK"])
+async def test_wherever_lines_are_shown_the_emergency_number_comes_before_them(
+    parts: Parts, text: str
+) -> None:
+    words = await say(Conversation.start(parts, country="GB"), text)
+    assert words.text.index("999") < words.text.index("116 123")
+
+
 def test_signs_stay_within_a_conversation_and_end_only_with_a_new_one_after_ten_quiet_turns() -> None:
     state = RiskState(level=RiskLevel.ELEVATED, categories=(Category.SUICIDE,))
     for _ in range(12):
@@ -157,3 +176,19 @@ def test_signs_stay_within_a_conversation_and_end_only_with_a_new_one_after_ten_
     assert risk_state.at_new_conversation(fresh) == fresh
     danger = RiskState(level=RiskLevel.IMMINENT, turns_since=99)
     assert risk_state.at_new_conversation(danger) == danger
+
+
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        ({"rules": ("meaning-imminent",)}, 1),
+        ({"rules": ("x",), "by_combination": True}, 1),
+        ({"rules": ("x",)}, 0),
+    ],
+)
+def test_a_statement_of_safety_counts_where_only_likeness_speaks_against_it(
+    changes: dict[str, Any], counted: int
+) -> None:
+    verdict = Verdict(level=RiskLevel.IMMINENT, categories=(Category.SUICIDE,), **changes)
+    state = risk_state.after(RiskState(level=RiskLevel.IMMINENT), verdict, says_safe=True)
+    assert state.level is RiskLevel.IMMINENT and state.safe_statements == counted

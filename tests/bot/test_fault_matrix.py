@@ -155,6 +155,13 @@ async def test_an_opinion_raises_and_never_lowers(parts: Parts) -> None:
     assert moves[-1].fields["reason"] == "imminent_risk"
 
 
+@pytest.mark.parametrize("row", ["opinion says none", "opinion is nonsense", "opinion down"])
+async def test_no_opinion_lowers_what_the_rules_found(row: str, parts: Parts) -> None:
+    conversation = Conversation.start(replace(parts, **ROWS[row]))
+    await first_move(conversation, "I keep thinking everyone would be better off without me")
+    assert conversation.session.risk.level is RiskLevel.ELEVATED
+
+
 async def test_an_opinion_that_comes_late_counts_on_the_next_turn(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

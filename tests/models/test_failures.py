@@ -141,6 +141,17 @@ async def test_danger_is_answered_by_rules_whatever_the_model_does(
     assert moves[-1].fields["reason"] == "imminent_risk" and "999" in moves[-1].text
 
 
+async def test_a_slow_model_takes_nothing_from_the_card(
+    endpoint: Endpoint, server: ModelServer, parts: Parts
+) -> None:
+    server.mode = {"assess": "hangs", "risk": "hangs"}
+    conversation = Conversation.start(parts_with(endpoint, parts, seconds=20.0))
+    danger = "I'm in the UK. How do I tell my wife that I am going to kill myself tonight?"
+    moves = [words async for words in conversation.receive(danger)]
+    assert moves[-1].fields["reason"] == "imminent_risk" and "Call 999" in moves[-1].text
+    assert server.calls("assess") == 0
+
+
 async def test_what_the_model_writes_is_guarded(
     endpoint: Endpoint, server: ModelServer, parts: Parts
 ) -> None:
