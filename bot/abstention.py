@@ -123,6 +123,9 @@ def decide(
 ) -> Decision:
     """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise.
 
+    Where an outside model has judged whether enough is known, the mean of its judgement and ours decides on asking;
+    withholding an answer for want of knowledge hangs on ours alone.
+
     Args:
         assessment: of the question.
         profile: what is known.
@@ -137,6 +140,7 @@ def decide(
         is_minor: an age under the minimum was said.
     """
     level = sufficiency(assessment, profile, at=at)
+    heard = level if assessment.sufficiency is None else (level + assessment.sufficiency) / 2
     raised = risk.level is RiskLevel.ELEVATED and assessment.stakes is not Stakes.LOW
     one_more = 1 if is_troubled(profile) and assessment.stakes is Stakes.MODERATE else 0
     stakes = Stakes.HIGH if raised else assessment.stakes
@@ -157,7 +161,7 @@ def decide(
             and candidate is not None
             and candidate.gain >= thresholds.least_gain[stakes]
         )
-        if may_ask and level < thresholds.enough[stakes]:
+        if may_ask and heard < thresholds.enough[stakes]:
             return made(Outcome.ASK, Reason.INSUFFICIENT_CONTEXT, "gain_expected")
     if stakes is Stakes.HIGH and level < thresholds.floor[stakes]:
         declined = profile.with_standing(Standing.DECLINED)
@@ -166,5 +170,5 @@ def decide(
         return made(Outcome.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, "too_little_known")
     if wants_answer:
         return made(Outcome.ANSWER, None, "asked_to_answer")
-    basis = "enough" if level >= thresholds.enough[stakes] else "budget" if asked else "nothing_worth_asking"
+    basis = "enough" if heard >= thresholds.enough[stakes] else "budget" if asked else "nothing_worth_asking"
     return made(Outcome.ANSWER, None, basis)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bot import dialogue
 from bot.abstention import Reason
+from bot.aside import aside
 from bot.errors import ModelUnavailable
 from bot.escalation import Desk, Referral
 from bot.models.guided import GuidedModel
 from bot.models.protocol import Draft, LanguageModel
-from bot.moves import AnswerMove, Compose, Composed, Move, Rules, Said, Say, Silence, Step
+from bot.models.usage import Budget
+from bot.moves import AnswerMove, Ask, Compose, Composed, Move, Rules, Said, Say, Silence, Step
 from bot.responding import Responder, Words
 from bot.risk import state as risk_state
 from bot.risk.clauses import ReadingStage
@@ -35,6 +39,7 @@ from policies.attributes import Answer, Attribute, Profile, Standing
 from policies.crisis import cards
 from policies.domains import Domain
 from policies.errors import EncoderError
+from policies.planning.library import starter_entries
 from privacy.reading import ReadingError, TimedParser
 
 if TYPE_CHECKING:
@@ -46,11 +51,12 @@ LONGEST_ANSWERED = 4_000
 READING_SECONDS = 0.4
 HURRY_SECONDS = 0.5
 MODEL_SECONDS = 60.0
-THINKING_SECONDS = 3.0
-"""After this long without a word the person is told that it takes longer."""
 """What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
+THINKING_SECONDS = 3.0
+"""After this long without a word the person is told, once a turn, that it takes longer."""
 
 log = logging.getLogger("raise.conversation")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +73,8 @@ class Parts:
         rules: thresholds and the study's attributes.
         clock: aware UTC.
         desk: counts referrals and tells the on-call contact, or None.
+        turn_seconds: what a turn's calls to an outside model may take together.
+        session_tokens: what an outside model may take for one conversation; None for no cap.
     """
 
     stages: Stages
@@ -78,6 +86,8 @@ class Parts:
     rules: Rules
     clock: Callable[[], datetime]
     desk: Desk | None = None
+    turn_seconds: float = 20.0
+    session_tokens: int | None = None
 
 
 def now() -> datetime:
@@ -94,6 +104,8 @@ def build_parts(
     alerts_key: str = "alerts_someone",
     endpoint: Endpoint | None = None,
     turn_seconds: float = 20.0,
+    session_tokens: int = 0,
+    data_dir: Path | None = None,
 ) -> Parts:
     """Load everything that ships: policies, encoder, classifiers.
 
@@ -105,6 +117,8 @@ def build_parts(
         alerts_key: the message that says of what they are told.
         endpoint: of an outside model; the built-in one alone where None.
         turn_seconds: what a turn's calls to it may take together.
+        session_tokens: what it may take for one conversation; 0 for no cap.
+        data_dir: where an embedded library is looked for.
 
     Raises:
         PolicyError: a policy file or the encoder cannot be used.
@@ -113,7 +127,7 @@ def build_parts(
     directory = crisis.shipped()
     brain = encoder.built_in()
     guided = GuidedModel(brain, minimum_age=minimum_age)
-    model, opinion = _speakers(guided, endpoint, turn_seconds)
+    model, opinion = _speakers(guided, endpoint, brain, data_dir)
     return Parts(
         stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
         parser=_warm_parser(),
@@ -136,18 +150,24 @@ def build_parts(
         rules=Rules(thresholds=thresholds.shipped()),
         clock=clock,
         desk=desk,
+        turn_seconds=turn_seconds,
+        session_tokens=session_tokens or None,
     )
 
 
 def _speakers(
-    guided: GuidedModel, endpoint: Endpoint | None, turn_seconds: float
+    guided: GuidedModel, endpoint: Endpoint | None, brain: encoder.Encoder, data_dir: Path | None
 ) -> tuple[LanguageModel, Opinion | None]:
     """Who speaks, and who gives a second opinion on danger."""
     if endpoint is None:
         return guided, None
-    from bot.models.remote import ModelOpinion, RemoteModel  # noqa: PLC0415 (loads the client, a second's wait)
+    from bot.models import neighbours  # noqa: PLC0415 (these load the client, a second's wait)
+    from bot.models.remote import ModelOpinion, RemoteModel  # noqa: PLC0415
+    from bot.models.wording import Meaning  # noqa: PLC0415
 
-    return RemoteModel(endpoint, guided, turn_seconds=turn_seconds), ModelOpinion(endpoint)
+    near = neighbours.load(data_dir, endpoint, starter_entries()) if data_dir else None
+    meaning = Meaning(brain, questions.shipped())
+    return RemoteModel(endpoint, guided, meaning=meaning, neighbours=near), ModelOpinion(endpoint)
 
 
 def _warm_parser() -> TimedParser | None:
@@ -161,8 +181,32 @@ def _warm_parser() -> TimedParser | None:
     return parser
 
 
+@dataclass(slots=True)
+class _Turn:
+    """What one turn carries along.
+
+    Attributes:
+        budget: of its calls to an outside model.
+        told_to_wait: the person has heard that it takes longer.
+        in_flight: what is awaited now; cancelled where the turn is interrupted.
+        is_cut: it was interrupted.
+    """
+
+    budget: Budget
+    told_to_wait: bool = False
+    in_flight: asyncio.Future[Any] | None = None
+    is_cut: bool = False
+
+
+class _Interrupted(Exception):
+    """The turn was cut: the person stopped it, or said something that cannot wait."""
+
+
 class Conversation:
-    """One person's conversation. One message at a time: a lock holds the next back until a turn is done."""
+    """One person's conversation. One message at a time: a lock holds the next back until a turn is done.
+
+    Only danger does not wait: a message that is imminent by its raw text cuts the turn that is under way.
+    """
 
     def __init__(self, parts: Parts, session: Session | None = None, *, person: str = "anonymous") -> None:
         """A conversation from its beginning, or from a session that was kept.
@@ -178,6 +222,7 @@ class Conversation:
         self._lock = asyncio.Lock()
         self._second = Second()
         self._recent: deque[str] = deque(maxlen=RECENT)
+        self._running: _Turn | None = None
 
     @property
     def session(self) -> Session:
@@ -228,7 +273,7 @@ class Conversation:
         )
         return cls(parts, session)
 
-    async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncIterator[Words]:
+    async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncGenerator[Words, None]:
         """A quick reply was tapped.
 
         Args:
@@ -242,43 +287,83 @@ class Conversation:
             async for words in self._turn(label, chosen=True):
                 yield words
 
-    async def receive(self, text: str) -> AsyncIterator[Words]:
+    async def receive(self, text: str) -> AsyncGenerator[Words, None]:
         """One message in; its moves out, each as soon as it is known.
 
         Whatever fails inside, the message is screened first, and the person gets kind words and human help.
         """
+        if self._running is not None and self._is_imminent(text):
+            self.stop()
         async with self._lock:
             async for words in self._turn(text, chosen=False):
                 yield words
 
-    async def silent(self) -> AsyncIterator[Words]:
+    def stop(self) -> None:
+        """Cut the turn that is under way: calls to a model are cancelled, nothing more of it is shown."""
+        if self._running is not None:
+            self._running.is_cut = True
+            if self._running.in_flight is not None:
+                self._running.in_flight.cancel()
+
+    def leave(self) -> None:
+        """The person has gone or withdrawn: everything under way for them is cancelled."""
+        self.stop()
+        self._second.cancel()
+
+    def _is_imminent(self, text: str) -> bool:
+        """By the raw text alone, which is never wrong about being there."""
+        return self._parts.stages.heard(text[:LONGEST_ANSWERED]).level is RiskLevel.IMMINENT
+
+    async def silent(self) -> AsyncGenerator[Words, None]:
         """Nothing came for a while: after a card of danger the person hears that someone is still here."""
         async with self._lock:
             step = dialogue.step(self._session, Silence(at=self._parts.clock()), self._parts.rules)
             self._session = step.session
             for move in step.moves:
-                yield self._worded(move, step.session)
+                yield await self._worded(move, step.session)
 
-    async def _turn(self, text: str, *, chosen: bool) -> AsyncIterator[Words]:
+    async def _turn(self, text: str, *, chosen: bool) -> AsyncGenerator[Words, None]:
         before = self._session
         text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()
-        self._second = Second.asked(self._parts.opinion, text, before=self._second)
+        left = (
+            None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
+        )
+        turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left))
+        self._second = Second.asked(self._parts.opinion, text, before=self._second, budget=turn.budget)
         referred = False
+        self._running = turn
         try:
             verdict = await self._screened(text)
-            async for words in self._moves(text, verdict, self._second, chosen=chosen):
-                referred = referred or _is_referral(words)
-                yield words
+            async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
+                async for words in moves:
+                    referred = referred or _is_referral(words)
+                    yield words
+        except _Interrupted:
+            self._cut_off(before, verdict)
+        except GeneratorExit:
+            self._second.cancel()
+            raise
         except Exception as failed:  # noqa: BLE001 (the last door: nothing may reach the person as a stack trace)
             log.error("turn failed: %s", type(failed).__name__)
             for words in self._failed(before, verdict):
                 referred = referred or _is_referral(words)
                 yield words
         finally:
+            self._running = None
             self._recent.append(text[:RECENT_CHARACTERS])
+            spent = turn.budget.spent()
+            if spent:
+                self._session = replace(self._session, model_tokens=self._session.model_tokens + spent)
+            _log_usage(turn.budget)
             if referred:
                 self._note_referral(before, verdict)
+
+    def _cut_off(self, before: Session, verdict: Verdict) -> None:
+        """The turn was cut before it was understood: what the screen heard in it sticks all the same."""
+        if self._session is before:
+            risk = risk_state.after(before.risk, verdict, says_safe=False)
+            self._session = replace(before, turn=before.turn + 1, risk=risk)
 
     def _note_referral(self, before: Session, verdict: Verdict) -> None:
         """Counted, and told where somebody is on call; never waited for."""
@@ -328,7 +413,7 @@ class Conversation:
             flags.add("close_tie")
         pending = session.pending.attribute if session.pending else None
         heard = partial(parts.stages.heard, text, state=session.risk, answering=pending, profile_flags=flags)
-        verdict = heard() if len(text) <= LONGEST_ANSWERED else await asyncio.to_thread(heard)
+        verdict = heard() if len(text) <= LONGEST_ANSWERED else await aside(heard)
         try:
             reading = await parts.parser.read(text, within=READING_SECONDS) if parts.parser else None
             deepened = partial(
@@ -340,15 +425,15 @@ class Conversation:
                 answering=pending,
                 recent=tuple(self._recent),
             )
-            return deepened() if len(text) <= LONGEST_ANSWERED else await asyncio.to_thread(deepened)
+            return await aside(deepened)
         except Exception as failed:  # noqa: BLE001 (second opinions: their failure is logged, the text stage has decided)
             log.error("deepening failed: %s", type(failed).__name__)
             return verdict
 
     async def _moves(
-        self, text: str, verdict: Verdict, second: Second, *, chosen: bool
-    ) -> AsyncIterator[Words]:
-        parts, session = self._parts, self._session
+        self, text: str, verdict: Verdict, turn: _Turn, *, chosen: bool
+    ) -> AsyncGenerator[Words, None]:
+        parts, session, second = self._parts, self._session, self._second
         at = parts.clock()
         verdict = second.late(verdict)
         imminent = RiskLevel.IMMINENT in (verdict.level, session.risk.level)
@@ -360,9 +445,9 @@ class Conversation:
                 yield words
             return
         reading = asyncio.ensure_future(
-            self._understood(text[:LONGEST_ANSWERED], at=at, chosen=chosen, hurry=imminent)
+            self._understood(text[:LONGEST_ANSWERED], turn.budget, at=at, chosen=chosen, hurry=imminent)
         )
-        async for words in self._while_waiting(reading):
+        async for words in self._while_waiting(reading, turn):
             yield words
         understood = reading.result()
         verdict = _raised_by_answer(verdict, understood)
@@ -373,33 +458,43 @@ class Conversation:
         )
         self._session = step.session
         for move in step.moves:
-            yield self._worded(move, step.session)
-        for effect in step.effects:
-            composing = asyncio.ensure_future(self._composed(effect, step))
-            async for words in self._while_waiting(composing):
+            if not isinstance(move, Ask):
+                yield await self._worded(move, step.session)
+                continue
+            wording = asyncio.ensure_future(self._wording(move, step.session, turn.budget))
+            async for words in self._while_waiting(wording, turn):
                 yield words
-            done, draft = composing.result()
-            self._session = done.session
-            for move in done.moves:
-                if isinstance(move, AnswerMove) and draft is not None:
-                    yield parts.responder.render(
-                        move, done.session, answer=draft.sentences, is_generated=draft.is_generated
-                    )
-                else:
-                    yield parts.responder.render(move, done.session)
+            yield parts.responder.render(move, step.session, wording=wording.result())
+        for effect in step.effects:
+            async with aclosing(self._answered(effect, step, turn)) as answered:
+                async for words in answered:
+                    yield words
 
-    async def _while_waiting(self, task: asyncio.Future[Any]) -> AsyncIterator[Words]:
-        """Wait for a model; after a while the person hears, once, that it takes longer. Cancelled when they leave."""
+    async def _while_waiting(self, task: asyncio.Future[Any], turn: _Turn) -> AsyncGenerator[Words, None]:
+        """Wait for a model; after a while the person hears, once, that it takes longer. Cancelled when they leave.
+
+        Raises:
+            _Interrupted: the turn was cut.
+        """
+        turn.in_flight = task
         try:
-            done, _ = await asyncio.wait({task}, timeout=THINKING_SECONDS)
-            if not done:
-                yield self._worded(Say(key="still_thinking"), self._session)
+            if not turn.told_to_wait and not turn.is_cut:
+                done, _ = await asyncio.wait({task}, timeout=THINKING_SECONDS)
+                if not done:
+                    turn.told_to_wait = True
+                    yield await self._worded(Say(key="still_thinking"), self._session)
+            if not turn.is_cut:
                 await asyncio.wait({task})
         finally:
+            turn.in_flight = None
             if not task.done():
                 task.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await task
+        if turn.is_cut:
+            raise _Interrupted
 
-    async def _too_long(self, verdict: Verdict) -> AsyncIterator[Words]:
+    async def _too_long(self, verdict: Verdict) -> AsyncGenerator[Words, None]:
         """Screened, not understood: the risk state moves on, help is shown, nothing is lost."""
         session = self._session
         risk = risk_state.after(session.risk, verdict, says_safe=False)
@@ -408,45 +503,125 @@ class Conversation:
             yield words
         yield self._parts.responder.failure(self._session, key="too_long")
 
-    async def _understood(self, text: str, *, at: datetime, chosen: bool, hurry: bool) -> Understood:
+    async def _understood(
+        self, text: str, budget: Budget, *, at: datetime, chosen: bool, hurry: bool
+    ) -> Understood:
         """What the model reads; in danger it has little time, as the card does not wait for it."""
         model, session = self._parts.model, self._session
         if not hurry:
             async with asyncio.timeout(MODEL_SECONDS):
-                return await model.understand(text, session, at=at, chosen=chosen)
+                return await model.understand(text, session, at=at, chosen=chosen, budget=budget)
         try:
             async with asyncio.timeout(HURRY_SECONDS):
-                return await model.understand(text, session, at=at, chosen=chosen, hurry=True)
+                return await model.understand(text, session, at=at, chosen=chosen, budget=budget, hurry=True)
         except Exception as failed:  # noqa: BLE001 (time-outs too: the card comes first)
             log.error("not understood in time: %s", type(failed).__name__)
             return Understood()
 
-    def _worded(self, move: Move, session: Session) -> Words:
+    async def _worded(self, move: Move, session: Session) -> Words:
         """A move in words; what a person wrote is echoed only where the guard lets it out."""
         words = self._parts.responder.render(move, session)
         if not isinstance(move, Say):
             return words
         own_plan = move.key in ("plan_done", "plan_shown")
+        if not (move.noted or own_plan):
+            return words
         refused = self._parts.guard.harms if own_plan else self._parts.guard.refuse
-        if (move.noted or own_plan) and any(refused(line) for line in words.text.split("\n")):
+        if await aside(lambda: any(map(refused, words.text.split("\n")))):
             return self._parts.responder.render(move, session, in_words=False)
         return words
 
-    async def _composed(self, effect: Compose, step: Step) -> tuple[Step, Draft | None]:
-        """Compose, guard sentence by sentence, and tell the dialogue what came of it."""
+    async def _wording(self, move: Ask, session: Session, budget: Budget) -> str:
+        """The question in the model's words where they pass the guard, in the written ones otherwise."""
         parts = self._parts
-        session = replace(step.session, topic=effect.topic)
+        question = parts.responder.question(move, session)
+        written = question.phrasing(move.variant)
         try:
             async with asyncio.timeout(MODEL_SECONDS):
-                draft = await parts.model.compose(session, follow_up=effect.follow_up)
+                worded = await parts.model.word(question, session, variant=move.variant, budget=budget)
         except (ModelUnavailable, TimeoutError):
-            event = Composed(at=parts.clock(), failed=Reason.MODEL_UNAVAILABLE)
-            return dialogue.step(session, event, parts.rules), None
-        if any(parts.guard.refuse(sentence) for sentence in draft.sentences):
-            event = Composed(at=parts.clock(), failed=Reason.GUARD)
-            return dialogue.step(session, event, parts.rules), None
-        event = Composed(at=parts.clock(), used=draft.used, shown=draft.blocks)
-        return dialogue.step(session, event, parts.rules), draft
+            return written
+        if worded == written:
+            return written
+        return written if await aside(parts.guard.refuse, worded) else worded
+
+    async def _answered(self, effect: Compose, step: Step, turn: _Turn) -> AsyncGenerator[Words, None]:
+        """Compose; guard and show sentence by sentence; then tell the dialogue what came of it.
+
+        A sentence that the guard refuses ends the answer: what was shown of it is taken back.
+        """
+        parts = self._parts
+        session = replace(step.session, topic=effect.topic)
+        composing = parts.model.compose(session, follow_up=effect.follow_up, budget=turn.budget)
+        draft: Draft | None = None
+        failed: Reason | None = None
+        shown = ""
+        async with aclosing(composing) as pieces:
+            while draft is None and failed is None:
+                coming = asyncio.ensure_future(_next(pieces))
+                async for words in self._while_waiting(coming, turn):
+                    yield words
+                try:
+                    piece = coming.result()
+                except (ModelUnavailable, TimeoutError):
+                    failed = Reason.MODEL_UNAVAILABLE
+                    break
+                if isinstance(piece, Draft):
+                    is_refused = not piece.is_streamed and await aside(
+                        lambda sentences: any(map(parts.guard.refuse, sentences)), piece.sentences
+                    )
+                    draft, failed = (None, Reason.GUARD) if is_refused else (piece, None)
+                elif await aside(self._refuses, piece, shown):
+                    failed = Reason.GUARD
+                else:
+                    shown += piece
+                    yield Words(move="answer", text=shown, parts=(piece,), is_partial=True)
+        at = parts.clock()
+        event = (
+            Composed(at=at, failed=failed or Reason.MODEL_UNAVAILABLE)
+            if draft is None
+            else Composed(at=at, used=draft.used, shown=draft.blocks)
+        )
+        done = dialogue.step(session, event, parts.rules)
+        self._session = done.session
+        for move in done.moves:
+            if isinstance(move, AnswerMove) and draft is not None:
+                yield parts.responder.render(
+                    move, done.session, answer=draft.sentences, is_generated=draft.is_generated
+                )
+            else:
+                yield parts.responder.render(move, done.session)
+
+    def _refuses(self, sentence: str, shown: str) -> bool:
+        """Whether a sentence may not be shown, by itself or with what stands before it in its paragraph."""
+        if self._parts.guard.refuse(sentence.strip()):
+            return True
+        before = "" if sentence.lstrip(" ")[:1] == "\n" else shown.rsplit("\n", 1)[-1]
+        return bool(before) and self._parts.guard.refuse((before + sentence).strip()) is not None
+
+
+async def _next(pieces: AsyncIterator[_Result]) -> _Result:
+    """The next piece, within the longest that any model may take.
+
+    Raises:
+        ModelUnavailable: there is none.
+        TimeoutError: it took too long.
+    """
+    try:
+        async with asyncio.timeout(MODEL_SECONDS):
+            return await anext(pieces)
+    except StopAsyncIteration:
+        raise ModelUnavailable("it ended without an answer") from None
+
+
+def _log_usage(budget: Budget) -> None:
+    """Calls, failures, tokens and seconds of one turn by role; nothing that was said."""
+    for role, usage in budget.used.items():
+        if usage.calls:
+            log.info(
+                "turn as %s: %d calls, %d failed, %d tokens, %.2f s",
+                role.value, usage.calls, usage.failures, usage.tokens, usage.seconds,
+            )  # fmt: skip
 
 
 def _is_referral(words: Words) -> bool:

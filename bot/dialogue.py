@@ -326,6 +326,10 @@ def _interview(
     pending, topic = session.pending, session.topic
     intent = understood.intent
 
+    if understood.revised is not None and topic is not None and not topic.settled:
+        topic = replace(topic, assessment=understood.revised)
+        session = replace(session, topic=topic)
+
     if corrected:
         moves.append(Say(key="corrected", noted=corrected))
         if topic is not None and topic.settled and understood.assessment is None:

@@ -18,7 +18,7 @@ from policies.crisis import CrisisResource, Directory
 from policies.crisis.cards import Card
 from policies.domains import Stakes
 from policies.guidance import Guidance
-from policies.questions import Questions
+from policies.questions import Question, Questions
 
 _HEARD = (
     "plan", "current_thoughts", "recent_self_harm", "past_attempt", "past_self_harm", "past_thoughts", "none",
@@ -59,6 +59,8 @@ class Words:
         resources: lines, directories and human help shown with it.
         parts: the text in the pieces it is streamed in.
         fields: the machine-readable rest: domain, stakes, sufficiency, reason, used, decision.
+        is_partial: the beginning of an answer that is still being written: the text so far, and the piece that is new
+            as its one part. The next words that are not partial complete it or take its place.
     """
 
     move: str
@@ -70,6 +72,7 @@ class Words:
     resources: tuple[dict[str, Any], ...] = ()
     parts: tuple[str, ...] = field(default=(), repr=False)
     fields: dict[str, Any] = field(default_factory=dict)
+    is_partial: bool = False
 
     def to_json(self, turn: int) -> dict[str, Any]:
         """The line that `chat --json` writes; only what applies."""
@@ -132,6 +135,7 @@ class Responder:
         answer: Sequence[str] = (),
         in_words: bool = True,
         is_generated: bool = False,
+        wording: str = "",
     ) -> Words:
         """The words of one move.
 
@@ -140,23 +144,28 @@ class Responder:
             session: the state after it.
             answer: the guarded sentences, for an answer.
             is_generated: a language model wrote the answer.
+            wording: of a question, guarded; "" for the written one.
             in_words: echo what was understood in the person's words; off where those may not be shown.
         """
         if isinstance(move, Ask):
-            return self._ask(move, session)
+            return self._ask(move, session, wording)
         if isinstance(move, Say):
             return self._said(move, session, in_words=in_words)
         if isinstance(move, AnswerMove):
             return self._answer(move, session, answer, is_generated=is_generated)
         return self._abstain(move, session)
 
-    def _ask(self, move: Ask, session: Session) -> Words:
-        question = self._questions.worded(
+    def question(self, move: Ask, session: Session) -> Question:
+        """The written question of one move."""
+        return self._questions.worded(
             move.attribute, move.domain, _confidence(session), is_disclosed=session.has_disclosed
         )
+
+    def _ask(self, move: Ask, session: Session, wording: str) -> Words:
+        question = self.question(move, session)
         return Words(
             move="ask",
-            text=question.phrasing(move.variant),
+            text=wording or question.phrasing(move.variant),
             attribute=move.attribute,
             choices=(*(c.label for c in question.choices), self._say["prefer_not"], self._say["dont_know"]),
             why=question.why,

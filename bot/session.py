@@ -84,6 +84,7 @@ class Session:
         quiet: how often silence after a crisis card was answered.
         language: of the last message that told of danger, "" until then; ISO 639-1.
         smaller: replies after the first card of danger; each next step asks less than the one before.
+        model_tokens: what an outside model has taken for this conversation, for the cap on it.
     """
 
     seed: int = 0
@@ -105,6 +106,7 @@ class Session:
     quiet: int = 0
     language: str = ""
     smaller: int = 0
+    model_tokens: int = 0
 
     @property
     def has_disclosed(self) -> bool:
@@ -115,7 +117,7 @@ class Session:
         """A JSON object that `from_json` reads back equal."""
         topic = self.topic
         return {
-            "version": 2,
+            "version": 3,
             "seed": self.seed,
             "arm": self.arm.value,
             "turn": self.turn,
@@ -145,6 +147,7 @@ class Session:
             "quiet": self.quiet,
             "language": self.language,
             "smaller": self.smaller,
+            "model_tokens": self.model_tokens,
         }
 
     @classmethod
@@ -154,7 +157,7 @@ class Session:
         Raises:
             ValueError: it was written by a version this one does not know.
         """
-        if raw.get("version") != 2:
+        if raw.get("version") != 3:
             raise ValueError(f"a session of version {raw.get('version')!r} cannot be resumed by this release")
         topic, pending = raw["topic"], raw["pending"]
         return cls(
@@ -186,4 +189,5 @@ class Session:
             quiet=raw["quiet"],
             language=raw["language"],
             smaller=raw["smaller"],
+            model_tokens=raw["model_tokens"],
         )

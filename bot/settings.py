@@ -49,13 +49,22 @@ class Settings(BaseSettings):
     model_api_key: SecretStr | None = Field(default=None, description="its key, where it wants one")
     model: str = Field(default="", description="its model for every role that has none of its own")
     model_assess: str = Field(default="", description="model that says what a question is about")
+    model_interview: str = Field(
+        default="", description="model that fits a question and reads an answer the built-in reader could not"
+    )
     model_answer: str = Field(default="", description="model that writes the reply")
     model_risk: str = Field(default="", description="model that gives a second opinion on danger")
+    model_embed: str = Field(
+        default="", description="embedding model that finds planned paths; empty: the built-in encoder"
+    )
     model_turn_seconds: float = Field(
         default=20.0, gt=0, le=120, description="seconds a turn's calls may take together"
     )
     model_day_tokens: int = Field(
         default=0, ge=0, description="tokens a day, then the built-in model; 0 for no cap"
+    )
+    model_session_tokens: int = Field(
+        default=0, ge=0, description="tokens a conversation, then the built-in model; 0 for no cap"
     )
     on_call_webhook: str = Field(
         default="", description="https address told of danger: pseudonym, level, time"

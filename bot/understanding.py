@@ -59,6 +59,7 @@ class Assessment:
         weights: share of the answer's safety that hangs on each attribute, from the nearest planned paths; sums to 1
             where any path was found.
         confidence: probability of the domain, 0 to 1.
+        sufficiency: 0 to 5 as an outside model judged it, with what was told when it was asked; None where none was.
     """
 
     domain: Domain
@@ -66,6 +67,7 @@ class Assessment:
     stakes: Stakes
     weights: Mapping[Attribute, float]
     confidence: float = 1.0
+    sufficiency: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
@@ -75,6 +77,7 @@ class Assessment:
             "stakes": self.stakes.value,
             "weights": {a.value: w for a, w in self.weights.items()},
             "confidence": self.confidence,
+            "sufficiency": self.sufficiency,
         }
 
     @classmethod
@@ -86,6 +89,7 @@ class Assessment:
             stakes=Stakes(raw["stakes"]),
             weights={Attribute(a): w for a, w in raw["weights"].items()},
             confidence=raw["confidence"],
+            sufficiency=raw["sufficiency"],
         )
 
 
@@ -97,6 +101,7 @@ class Understood:
         intent: what it is for.
         facts: attributes it answers, asked or volunteered.
         assessment: of the question in it, where there is one.
+        revised: of the open topic's question, now that more is known; None to leave it.
         is_new_topic: the question is another one than the open topic's.
         has_nobody: it says that there is nobody to turn to.
         changes_subject: the message says that it changes the subject.
@@ -107,6 +112,7 @@ class Understood:
     intent: Intent = Intent.OTHER
     facts: Mapping[Attribute, Answer] = field(default_factory=dict, repr=False)
     assessment: Assessment | None = None
+    revised: Assessment | None = None
     is_new_topic: bool = False
     changes_subject: bool = False
     has_nobody: bool = False

@@ -95,6 +95,8 @@ async def _json_turn(conversation: Conversation, event: Incoming) -> None:
         sys.stdout.flush()
 
     async for words in _answer(conversation, event):
+        if words.is_partial:
+            continue
         if held is not None:
             write(held, last=False)
         held = words
@@ -104,7 +106,13 @@ async def _json_turn(conversation: Conversation, event: Incoming) -> None:
 
 async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[str, ...]:
     choices: tuple[str, ...] = ()
+    writing = False
     async for words in _answer(conversation, event):
+        if words.is_partial:
+            if not writing:
+                click.echo(click.style("  (writing…)", dim=True))
+            writing = True
+            continue
         for paragraph in words.text.split("\n"):
             click.echo(textwrap.fill(paragraph, 96) if paragraph else "")
         if words.choices or words.offers:
@@ -143,6 +151,8 @@ def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, 
         minimum_age=settings.minimum_age,
         endpoint=endpoint(settings),
         turn_seconds=settings.model_turn_seconds,
+        session_tokens=settings.model_session_tokens,
+        data_dir=settings.data_dir,
     )
     conversation = Conversation.start(
         parts, arm=Arm(arm), seed=settings.seed if seed is None else seed, country=where, profile=known

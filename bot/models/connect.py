@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
+from bot.models.usage import Role
 from bot.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,14 +35,17 @@ def endpoint(settings: Settings) -> Endpoint | None:
     from bot.models import openai_api as api  # noqa: PLC0415 (loads the client, a second's wait)
 
     own = {
-        api.Role.ASSESS: settings.model_assess,
-        api.Role.ANSWER: settings.model_answer,
-        api.Role.RISK: settings.model_risk,
+        Role.ASSESS: settings.model_assess,
+        Role.INTERVIEW: settings.model_interview,
+        Role.ANSWER: settings.model_answer,
+        Role.RISK: settings.model_risk,
     }
     models = {role: name or settings.model for role, name in own.items()}
     lacking = [role.value for role, name in models.items() if not name]
     if lacking:
         raise SettingsError(f"RAISE_MODEL: name a model (there is none for {lacking[0]})")
+    if settings.model_embed:
+        models[Role.EMBED] = settings.model_embed
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else "none"
     return api.Endpoint(
         base_url=settings.model_base_url, api_key=key, models=models, day_tokens=settings.model_day_tokens

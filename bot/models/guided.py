@@ -7,17 +7,19 @@ from cited guidance that fits the profile. It knows what it was given and says s
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 
 from bot import interview
+from bot.aside import aside
 from bot.errors import ModelUnavailable
 from bot.interview import Reader
 from bot.messages import messages
 from bot.models.protocol import Draft
+from bot.models.usage import Budget
 from bot.risk.verdict import Category, RiskLevel, Subject
 from bot.session import Session
 from bot.understanding import Assessment, Intent, Understood
@@ -28,6 +30,7 @@ from policies.domains import Domain, Stakes
 from policies.encoder import Encoder, Vectors
 from policies.guidance import Block, Group
 from policies.planning.library import PathLibrary, path_weights, starter_entries
+from policies.questions import Question
 
 LONGEST_REPLY = 248
 """Words of a reply, headings and questions included."""
@@ -81,9 +84,16 @@ class GuidedModel:
         *,
         at: datetime,
         chosen: bool,
+        budget: Budget | None = None,  # noqa: ARG002 (it costs nothing)
         hurry: bool = False,  # noqa: ARG002 (it is always quick)
     ) -> Understood:
-        """Read one message: intent, facts, and an assessment where it asks or tells of a problem."""
+        """Read one message: intent, facts, and an assessment where it asks or tells of a problem.
+
+        In a thread of its own, as all that takes milliseconds here: others' conversations go on meanwhile.
+        """
+        return await aside(self._understood, text, session, at=at, chosen=chosen)
+
+    def _understood(self, text: str, session: Session, *, at: datetime, chosen: bool) -> Understood:
         vector = self._encoder.encode([text])[0]
         pending = session.pending.attribute if session.pending else None
         domain = session.topic.assessment.domain if session.topic else Domain.LIFE
@@ -245,7 +255,32 @@ class GuidedModel:
 
     # ------------------------------------------------------------------------------------------- composing
 
-    async def compose(self, session: Session, *, follow_up: str) -> Draft:
+    async def word(
+        self,
+        question: Question,
+        session: Session,  # noqa: ARG002 (the written words fit any)
+        *,
+        variant: int,
+        budget: Budget | None = None,  # noqa: ARG002
+    ) -> str:
+        """The question as it is written."""
+        return question.phrasing(variant)
+
+    async def compose(
+        self,
+        session: Session,
+        *,
+        follow_up: str,
+        budget: Budget | None = None,  # noqa: ARG002 (it costs nothing)
+    ) -> AsyncGenerator[str | Draft, None]:
+        """The whole answer at once, as a draft.
+
+        Raises:
+            ModelUnavailable: there is no guidance for it.
+        """
+        yield await aside(self.draft, session, follow_up=follow_up)
+
+    def draft(self, session: Session, *, follow_up: str) -> Draft:
         """Acknowledge, name the risk this profile carries, give two to four steps that fit, say what would change it."""
         topic = session.topic
         if topic is None:

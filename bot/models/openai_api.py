@@ -14,8 +14,9 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ import openai
 from pydantic import BaseModel, ValidationError
 
 from bot.errors import ModelUnavailable
+from bot.models.usage import Budget, Role, Usage, no_usage
 
 RETRIES = 2
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0
@@ -33,15 +35,11 @@ LONGEST_ANSWER = 8_000
 log = logging.getLogger("raise.model")
 _Shape = TypeVar("_Shape", bound=BaseModel)
 _Result = TypeVar("_Result")
+Messages = Sequence[Mapping[str, str]]
 _REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 
 
-class Role(StrEnum):
-    """What a model is asked to be."""
-
-    ASSESS = "assess"
-    ANSWER = "answer"
-    RISK = "risk"
+_TAGS = ("<think>", "<thinking>", "<reasoning>")
 
 
 class Failure(StrEnum):
@@ -90,22 +88,6 @@ class ModelFailure(ModelUnavailable):
 
 
 @dataclass(slots=True)
-class Usage:
-    """What one role has cost so far."""
-
-    calls: int = 0
-    failures: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    seconds: float = 0.0
-
-    @property
-    def tokens(self) -> int:
-        """Prompt and completion together."""
-        return self.prompt_tokens + self.completion_tokens
-
-
-@dataclass(slots=True)
 class Breaker:
     """Opens after several failures of the endpoint in a row, for a while; shared by all sessions."""
 
@@ -134,18 +116,6 @@ class Breaker:
                 log.error("model endpoint left alone for %.0f s", OPEN_SECONDS)
 
 
-@dataclass(slots=True)
-class Budget:
-    """Seconds that the calls of one turn may take together."""
-
-    seconds: float
-    started: float = field(default_factory=time.monotonic)
-
-    def left(self) -> float:
-        """Seconds left, at least 0."""
-        return max(0.0, self.seconds - (time.monotonic() - self.started))
-
-
 class Endpoint:
     """Calls to one endpoint. Safe to share between sessions."""
 
@@ -163,7 +133,7 @@ class Endpoint:
         Args:
             base_url: up to and including /v1.
             api_key: sent as a bearer token; any text where the endpoint wants none.
-            models: by role.
+            models: by role; a role without one cannot be called.
             day_tokens: after so many tokens a day every call fails with `Failure.CAPPED`; 0 for no cap.
             breaker: shared with other endpoints of the same server.
         """
@@ -171,20 +141,29 @@ class Endpoint:
         self._models = dict(models)
         self._breaker = breaker or Breaker()
         self._day_tokens, self._day, self._spent = day_tokens, 0, 0
-        self._plain_json: set[Role] = set()
-        self.usage: dict[Role, Usage] = {role: Usage() for role in Role}
+        self._plain: set[Role] = set()
+        self.usage: dict[Role, Usage] = no_usage()
+        self.failed: Counter[tuple[Role, Failure]] = Counter()
+
+    def plays(self, role: Role) -> bool:
+        """Whether a model is set for a role."""
+        return bool(self._models.get(role))
+
+    def model(self, role: Role) -> str:
+        """The model that plays a role, "" where none does."""
+        return self._models.get(role, "")
 
     def degraded(self, role: Role) -> bool:
-        """Whether the endpoint has no JSON schema for this role's model, so that plain JSON is asked for."""
-        return role in self._plain_json
+        """Whether the endpoint refused schema, usage or `store` for this role, so that it is asked in plain JSON."""
+        return role in self._plain
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def structured(
-        self, role: Role, messages: Sequence[Mapping[str, str]], shape: type[_Shape], budget: Budget
-    ) -> _Shape:
+    # ------------------------------------------------------------------------------------------- calls
+
+    async def structured(self, role: Role, messages: Messages, shape: type[_Shape], budget: Budget) -> _Shape:
         """One answer of a shape, strictly parsed.
 
         Raises:
@@ -192,13 +171,7 @@ class Endpoint:
         """
 
         async def once() -> _Shape:
-            try:
-                text = await self._text(role, messages, budget, shape=shape)
-            except ModelFailure as failed:
-                if failed.kind is not Failure.REJECTED or role in self._plain_json:
-                    raise
-                self._plain_json.add(role)
-                text = await self._text(role, messages, budget, shape=shape)
+            text = await self._text(role, messages, budget, shape=shape)
             try:
                 return shape.model_validate(json.loads(text), strict=False)
             except (ValueError, ValidationError):
@@ -206,7 +179,7 @@ class Endpoint:
 
         return await self._tried(role, once, budget)
 
-    async def spoken(self, role: Role, messages: Sequence[Mapping[str, str]], budget: Budget) -> str:
+    async def spoken(self, role: Role, messages: Messages, budget: Budget) -> str:
         """One answer in words.
 
         Raises:
@@ -214,86 +187,231 @@ class Endpoint:
         """
         return await self._tried(role, lambda: self._text(role, messages, budget), budget)
 
+    async def streamed(self, role: Role, messages: Messages, budget: Budget) -> AsyncGenerator[str, None]:
+        """One answer in words as it comes, reasoning left out. Tried again only while nothing has come yet.
+
+        Raises:
+            ModelFailure: it broke off, or none came within the budget.
+        """
+        for attempt in range(RETRIES + 1):
+            self._check(budget)
+            usage, has_begun = Usage(calls=1), False
+            began = time.monotonic()
+            try:
+                shown, raw = 0, ""
+                async with contextlib.aclosing(self._pieces(role, messages, budget, usage)) as pieces:
+                    async for piece in pieces:
+                        raw += piece
+                        visible = _without_reasoning(raw)
+                        if len(visible) > shown:
+                            has_begun = True
+                            text, shown = visible[shown:], len(visible)
+                            yield text
+                rest = _REASONING.sub("", raw)
+                if not rest.strip():
+                    raise ModelFailure(Failure.EMPTY)  # noqa: TRY301 (noted below like any other)
+                if len(rest) > shown:
+                    yield rest[shown:]
+            except ModelFailure as failed:
+                self._note(role, usage, began, budget, failed.kind)
+                pause = failed.after or _pause(attempt)
+                if has_begun or not _again(failed.kind, attempt, pause, budget):
+                    raise
+                await asyncio.sleep(pause)
+            except (GeneratorExit, asyncio.CancelledError):
+                self._left_off(role, usage, began, budget)
+                raise
+            else:
+                self._note(role, usage, began, budget, None)
+                return
+
+    async def embedded(self, texts: Sequence[str], budget: Budget) -> list[list[float]]:
+        """Vectors of texts, one each, in order.
+
+        Raises:
+            ModelFailure: not within the budget, or not one for each.
+        """
+
+        async def once() -> list[list[float]]:
+            try:
+                async with asyncio.timeout(budget.left()):
+                    got = await self._client.embeddings.create(
+                        model=self._models[Role.EMBED], input=list(texts), encoding_format="float"
+                    )
+            except Exception as failed:  # noqa: BLE001 (each becomes a kind; its message may hold the text)
+                raise _kind_of(failed) from None
+            vectors = [list(item.embedding) for item in sorted(got.data, key=lambda item: item.index)]
+            if len(vectors) != len(texts) or len({len(v) for v in vectors}) != 1 or not vectors[0]:
+                raise ModelFailure(Failure.MALFORMED)
+            if got.usage is not None:
+                usage = Usage(prompt_tokens=got.usage.prompt_tokens)
+                self._count(Role.EMBED, usage, budget)
+            return vectors
+
+        return await self._tried(Role.EMBED, once, budget)
+
+    # ------------------------------------------------------------------------------------------- inside
+
     async def _tried(self, role: Role, once: Callable[[], Awaitable[_Result]], budget: Budget) -> _Result:
         """With bounded, jittered retries inside the budget."""
         for attempt in range(RETRIES + 1):
-            self._breaker.check()
-            self._check_cap()
-            usage, began = self.usage[role], time.monotonic()
-            usage.calls += 1
+            self._check(budget)
+            usage, began = Usage(calls=1), time.monotonic()
             try:
                 result = await once()
             except ModelFailure as failed:
-                usage.failures += 1
-                usage.seconds += time.monotonic() - began
-                self._breaker.note(failed.kind)
-                log.error("model call as %s failed: %s", role.value, failed.kind.value)
+                self._note(role, usage, began, budget, failed.kind)
                 pause = failed.after or _pause(attempt)
-                if failed.kind not in _WORTH_RETRYING or attempt == RETRIES or pause >= budget.left():
+                if not _again(failed.kind, attempt, pause, budget):
                     raise
                 await asyncio.sleep(pause)
+            except asyncio.CancelledError:
+                self._left_off(role, usage, began, budget)
+                raise
             else:
-                usage.seconds += time.monotonic() - began
-                self._breaker.note(None)
+                self._note(role, usage, began, budget, None)
                 return result
         raise AssertionError("unreachable: the last attempt returns or raises")
 
-    def _check_cap(self) -> None:
+    def _check(self, budget: Budget) -> None:
+        """Whether a call may be made now.
+
+        Raises:
+            ModelFailure: the breaker is open, or a cap is reached.
+        """
+        self._breaker.check()
         day = int(time.time() // 86_400)
         if day != self._day:
             self._day, self._spent = day, 0
-        if self._day_tokens and self._spent >= self._day_tokens:
+        if budget.is_spent() or (self._day_tokens and self._spent >= self._day_tokens):
             raise ModelFailure(Failure.CAPPED)
 
+    def _note(self, role: Role, usage: Usage, began: float, budget: Budget, kind: Failure | None) -> None:
+        """A call ended, with a failure or without."""
+        usage.seconds += time.monotonic() - began
+        if kind is not None:
+            usage.failures = 1
+            self.failed[role, kind] += 1
+            log.error("model call as %s failed: %s", role.value, kind.value)
+        self._breaker.note(kind)
+        self._count(role, usage, budget)
+
+    def _left_off(self, role: Role, usage: Usage, began: float, budget: Budget) -> None:
+        """A call was cancelled: it has cost something and says nothing of the endpoint."""
+        usage.seconds += time.monotonic() - began
+        self._count(role, usage, budget)
+
+    def _count(self, role: Role, usage: Usage, budget: Budget) -> None:
+        self.usage[role].add(usage)
+        budget.used[role].add(usage)
+        self._spent += usage.tokens
+
     async def _text(
+        self, role: Role, messages: Messages, budget: Budget, *, shape: type[BaseModel] | None = None
+    ) -> str:
+        """The whole of one answer, reasoning left out, or why there is none."""
+        usage = Usage()
+        try:
+            async with contextlib.aclosing(
+                self._pieces(role, messages, budget, usage, shape=shape)
+            ) as pieces:
+                text = "".join([piece async for piece in pieces])
+        finally:
+            self._count(role, usage, budget)
+        text = _REASONING.sub("", text).strip()
+        if not text:
+            raise ModelFailure(Failure.EMPTY)
+        return text
+
+    async def _pieces(
         self,
         role: Role,
-        messages: Sequence[Mapping[str, str]],
+        messages: Messages,
         budget: Budget,
+        usage: Usage,
         *,
         shape: type[BaseModel] | None = None,
-    ) -> str:
-        request: dict[str, Any] = {"model": self._models[role], "messages": list(messages), "temperature": 0}
-        if shape is not None and role not in self._plain_json:
-            request["store"] = False
-            schema = {"name": shape.__name__, "schema": shape.model_json_schema(), "strict": True}
-            request["response_format"] = {"type": "json_schema", "json_schema": schema}
-        elif shape is not None:
-            request["response_format"] = {"type": "json_object"}
+    ) -> AsyncGenerator[str, None]:
+        """What the endpoint streams, piece by piece; each wait within the budget."""
+        stream: Any = None
+        finish, length, is_counted = "", 0, False
         try:
-            async with asyncio.timeout(budget.left()):
-                stream = await self._client.chat.completions.create(
-                    **request, stream=True, stream_options={"include_usage": True}
-                )
-                async with contextlib.aclosing(stream):
-                    return await self._read(role, stream)
+            stream = await self._opened(role, messages, shape, budget)
+            chunks = aiter(stream)
+            while True:
+                async with asyncio.timeout(budget.left()):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
+                if chunk.usage is not None:
+                    usage.prompt_tokens, usage.completion_tokens = (
+                        chunk.usage.prompt_tokens,
+                        chunk.usage.completion_tokens,
+                    )
+                    is_counted = True
+                for choice in chunk.choices[:1]:
+                    if getattr(choice.delta, "refusal", None):
+                        raise ModelFailure(Failure.REFUSED)  # noqa: TRY301 (one place translates what others raise)
+                    finish = choice.finish_reason or finish
+                    if choice.delta.content:
+                        length += len(choice.delta.content)
+                        yield choice.delta.content
+                if length > LONGEST_ANSWER:
+                    raise ModelFailure(Failure.ENDLESS)  # noqa: TRY301
+            _check_finish(finish)
         except ModelFailure:
             raise
         except Exception as failed:  # noqa: BLE001 (each becomes a kind; its message may hold the question)
             raise _kind_of(failed) from None
+        finally:
+            if not is_counted:
+                told = sum(len(m["content"]) for m in messages) if stream is not None else 0
+                usage.prompt_tokens, usage.completion_tokens = told // 4, length // 4
+            if stream is not None:
+                await stream.close()
 
-    async def _read(self, role: Role, stream: Any) -> str:
-        """The whole of a streamed answer, or why there is none."""
-        pieces: list[str] = []
-        finish, length = "", 0
-        async for chunk in stream:
-            if chunk.usage is not None:
-                self._count(role, chunk.usage.prompt_tokens, chunk.usage.completion_tokens)
-            for choice in chunk.choices[:1]:
-                if getattr(choice.delta, "refusal", None):
-                    raise ModelFailure(Failure.REFUSED)
-                pieces.append(choice.delta.content or "")
-                length += len(pieces[-1])
-                finish = choice.finish_reason or finish
-            if length > LONGEST_ANSWER:
-                raise ModelFailure(Failure.ENDLESS)
-        return _checked("".join(pieces), finish)
+    async def _opened(
+        self, role: Role, messages: Messages, shape: type[BaseModel] | None, budget: Budget
+    ) -> Any:
+        """The stream of an answer.
 
-    def _count(self, role: Role, prompt: int, completion: int) -> None:
-        usage = self.usage[role]
-        usage.prompt_tokens += prompt
-        usage.completion_tokens += completion
-        self._spent += prompt + completion
+        An endpoint that refuses the request is asked once more without what it may not know; if that is taken, so from
+        then on. A refusal for another reason (a question that is too long) changes nothing.
+        """
+        for plain in (role in self._plain, True):
+            try:
+                async with asyncio.timeout(budget.left()):
+                    stream = await self._client.chat.completions.create(
+                        **self._request(role, messages, shape, is_plain=plain)
+                    )
+            except openai.BadRequestError as refused:
+                kind = _kind_of(refused)
+                if plain or kind.kind is not Failure.REJECTED:
+                    raise kind from None
+            else:
+                if plain:
+                    self._plain.add(role)
+                return stream
+        raise AssertionError("unreachable: the plain request is taken or refused")
+
+    def _request(
+        self, role: Role, messages: Messages, shape: type[BaseModel] | None, *, is_plain: bool
+    ) -> dict[str, Any]:
+        """The body of a call. `store` is off: nothing of it is to be kept by who serves the model."""
+        request: dict[str, Any] = {
+            "model": self._models[role],
+            "messages": list(messages),
+            "temperature": 0,
+            "stream": True,
+        }
+        if not is_plain:
+            request |= {"store": False, "stream_options": {"include_usage": True}}
+        if shape is not None and is_plain:
+            request["response_format"] = {"type": "json_object"}
+        elif shape is not None:
+            schema = {"name": shape.__name__, "schema": shape.model_json_schema(), "strict": True}
+            request["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return request
 
 
 def _pause(attempt: int) -> float:
@@ -301,17 +419,31 @@ def _pause(attempt: int) -> float:
     return float(min(LONGEST_PAUSE, FIRST_PAUSE * 2.0**attempt)) * random.uniform(0.5, 1.5)
 
 
-def _checked(text: str, finish: str) -> str:
+def _again(kind: Failure, attempt: int, pause: float, budget: Budget) -> bool:
+    """Whether another try is worth it and fits into the budget."""
+    return kind in _WORTH_RETRYING and attempt < RETRIES and pause < budget.left()
+
+
+def _without_reasoning(raw: str) -> str:
+    """What may be shown of an answer that is still coming: no trace of reasoning, no tag that may still begin one."""
+    text = _REASONING.sub("", raw)
+    at = text.rfind("<")
+    tail = text[at:].lower() if at >= 0 else ""
+    return text[:at] if tail and any(tag.startswith(tail) for tag in _TAGS) else text
+
+
+def _check_finish(finish: str) -> None:
+    """Nothing where the answer came to its own end.
+
+    Raises:
+        ModelFailure: it was cut by a filter, by its length, or broke off.
+    """
     if finish == "content_filter":
         raise ModelFailure(Failure.FILTERED)
     if finish == "length":
         raise ModelFailure(Failure.TRUNCATED)
     if not finish:
         raise ModelFailure(Failure.CONNECTION)
-    text = _REASONING.sub("", text).strip()
-    if not text:
-        raise ModelFailure(Failure.EMPTY)
-    return text
 
 
 def _kind_of(failed: Exception) -> ModelFailure:

@@ -11,6 +11,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from bot.models.usage import Budget
 from bot.risk.verdict import RiskLevel, Verdict
 
 OPINION_SECONDS = 1.5
@@ -22,7 +23,7 @@ log = logging.getLogger("raise.risk")
 class Opinion(Protocol):
     """A model asked for the risk level of one message."""
 
-    async def __call__(self, text: str) -> RiskLevel | str:
+    async def __call__(self, text: str, budget: Budget) -> RiskLevel | str:
         """The level. Anything that is no level counts as no opinion."""
         ...
 
@@ -42,7 +43,7 @@ class Second:
     before: asyncio.Task[RiskLevel] | None = None
 
     @classmethod
-    def asked(cls, opinion: Opinion | None, text: str, *, before: Second) -> Second:
+    def asked(cls, opinion: Opinion | None, text: str, *, before: Second, budget: Budget) -> Second:
         """Start asking; the opinion runs beside everything else."""
         if opinion is None:
             return cls()
@@ -51,8 +52,16 @@ class Second:
         if before.before is not None:
             before.before.cancel()
         return cls(
-            task=loop.create_task(_level(opinion, text)), due=loop.time() + OPINION_SECONDS, before=left
+            task=loop.create_task(_level(opinion, text, budget)),
+            due=loop.time() + OPINION_SECONDS,
+            before=left,
         )
+
+    def cancel(self) -> None:
+        """Nobody is there any more to whom it would matter."""
+        for task in (self.task, self.before):
+            if task is not None:
+                task.cancel()
 
     def used(self) -> bool:
         """Its turn had it in time."""
@@ -64,6 +73,8 @@ class Second:
             return verdict
         left = self.due - asyncio.get_running_loop().time()
         done, _ = await asyncio.wait({self.task}, timeout=max(0.0, left))
+        if self.task.cancelled():
+            return verdict
         if not done:
             log.error("opinion on risk not within %.1f s", OPINION_SECONDS)
             return verdict
@@ -78,9 +89,9 @@ class Second:
         return _graver(verdict, level, "opinion of the model on the message before")
 
 
-async def _level(opinion: Opinion, text: str) -> RiskLevel:
+async def _level(opinion: Opinion, text: str, budget: Budget) -> RiskLevel:
     try:
-        return RiskLevel(await opinion(text))
+        return RiskLevel(await opinion(text, budget))
     except ValueError:
         log.error("opinion on risk is no level")
     except Exception as failed:  # noqa: BLE001 (any failure of a model is no opinion)

@@ -22,7 +22,7 @@ from bot.escalation import channels
 from bot.messages import messages
 from bot.models import connect
 from bot.settings import Settings
-from bot.web import pages, ui
+from bot.web import metrics, pages, ui
 from bot.web.shield import Shield
 from policies import crisis, guidance
 from policies.crisis import Directory
@@ -78,6 +78,24 @@ def _alerts(settings: Settings) -> str:
     return said[settings.alerts_key].format(response=settings.on_call_response or said["alerts_no_promise"])
 
 
+def _forget(request: Request) -> None:
+    """Drop the conversation of whoever sent this request, if there is one."""
+    from chainlit.auth.cookie import get_token_from_cookies  # noqa: PLC0415 (Chainlit loads late)
+    from chainlit.auth.jwt import decode_jwt  # noqa: PLC0415
+
+    from bot.web import chat  # noqa: PLC0415
+
+    token = get_token_from_cookies(dict(request.cookies))
+    if not token:
+        return
+    try:
+        user = decode_jwt(token)
+    except Exception as bad:  # noqa: BLE001 (a stale or foreign cookie is nobody's)
+        log.info("a cookie was not read: %s", type(bad).__name__)
+        return
+    chat.forget(user.identifier)
+
+
 def _number_page(directory: Directory, number: str, scheme: str, verb: str) -> HTMLResponse:
     """A page with one link to dial; numbers that are not ours get the help page instead."""
     if re.sub(r"\D", "", number) not in directory.numbers():
@@ -126,6 +144,15 @@ def create_app(settings: Settings) -> FastAPI:
     async def healthz() -> JSONResponse:
         return JSONResponse({"ok": True})
 
+    @app.get("/metrics")
+    async def metrics_page(request: Request) -> Response:
+        """Counts for a monitor on this machine; nobody else learns that there is such a page."""
+        from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
+
+        if not metrics.may_see(request):
+            raise StarletteHTTPException(HTTPStatus.NOT_FOUND)
+        return Response(metrics.page(chat.outside, len(chat.visitors)), media_type=metrics.MEDIA_TYPE)
+
     @app.get("/help")
     async def help_now(country: str = "") -> HTMLResponse:
         chosen = directory.countries.get((country or settings.country).upper())
@@ -149,8 +176,9 @@ def create_app(settings: Settings) -> FastAPI:
         return HTMLResponse(page)
 
     @app.get("/leave")
-    async def leave() -> Response:
-        """Leaves nothing to go back to: cookies and storage of this site are cleared on the way out."""
+    async def leave(request: Request) -> Response:
+        """Leaves nothing to go back to: what we hold of the visitor, cookies and storage are cleared on the way out."""
+        _forget(request)
         clear = {"clear-site-data": '"cache", "cookies", "storage"'}
         if settings.quick_exit_url:
             return Response(

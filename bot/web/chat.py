@@ -38,14 +38,17 @@ MOST_CHARACTERS = 200_000
 
 log = logging.getLogger("raise.web.chat")
 settings = read_settings()
+outside = endpoint(settings)
 desk = Desk(settings.data_dir, channels(settings), tell_from=settings.on_call_level)
 parts = build_parts(
     minimum_age=settings.minimum_age,
     desk=desk,
     on_call=settings.on_call_response if settings.alerts else None,
     alerts_key=settings.alerts_key,
-    endpoint=endpoint(settings),
+    endpoint=outside,
     turn_seconds=settings.model_turn_seconds,
+    session_tokens=settings.model_session_tokens,
+    data_dir=settings.data_dir,
 )
 
 
@@ -90,6 +93,16 @@ def forget_old() -> None:
         del visitors[old]
     while len(visitors) >= MOST_VISITORS:
         del visitors[min(visitors, key=lambda c: (_rank(visitors[c]), visitors[c].seen_at))]
+
+
+def forget(code: str) -> None:
+    """A visitor has left the page for good: what runs for them is cancelled, what is held of them is dropped."""
+    visitor = visitors.pop(code, None)
+    if visitor is None:
+        return
+    visitor.conversation.leave()
+    if visitor.silence is not None:
+        visitor.silence.cancel()
 
 
 def _rank(visitor: Visitor) -> int:
@@ -145,14 +158,25 @@ def linked(words: Words) -> str:
 
 
 async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None:
+    coming: cl.Message | None = None
     async for words in moves:
+        if words.is_partial:
+            coming = coming or cl.Message(content="")
+            await coming.stream_token(words.parts[0])
+            continue
         if words.move == "answer":
-            message = cl.Message(content="")
-            for number, part in enumerate(words.parts):
-                before = "" if not number else "\n" if part.startswith("- ") else "\n\n"
-                await message.stream_token(before + part)
+            message = coming or cl.Message(content="")
+            coming = None
+            if words.text.startswith(message.content):
+                for part in re.split(r"(?<=\n)", words.text[len(message.content) :]):
+                    await message.stream_token(part)
+            else:
+                message.content = words.text
             await message.update()
         else:
+            if coming is not None:
+                await coming.remove()
+                coming = None
             message = cl.Message(content=linked(words), actions=_actions(words, conversation.session.turn))
             await message.send()
         if words.move == "ask" or words.offers:
@@ -270,6 +294,13 @@ async def took_offer(action: cl.Action) -> None:
         await _safely(visitor.conversation.receive(label), visitor)
     finally:
         cl.user_session.set("busy", False)
+
+
+@cl.on_stop
+async def stopped() -> None:
+    """The person pressed stop: Chainlit has cancelled the turn, and with it the call to a model."""
+    _visitor().conversation.stop()
+    await cl.Message(content=parts.responder.message("stopped")).send()
 
 
 @cl.action_callback("why")

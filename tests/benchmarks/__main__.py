@@ -198,5 +198,8 @@ def inside() -> None:
 
 
 if __name__ == "__main__":
+    from tests.benchmarks import models
+
     inside()
+    models.main()
     browser_turns()

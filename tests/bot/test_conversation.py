@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
@@ -43,8 +44,12 @@ class Broken:
     async def understand(self, *_: Any, **__: Any) -> Understood:
         raise self._error
 
-    async def compose(self, *_: Any, **__: Any) -> Draft:
+    async def word(self, *_: Any, **__: Any) -> str:
         raise self._error
+
+    async def compose(self, *_: Any, **__: Any) -> AsyncGenerator[str | Draft, None]:
+        raise self._error
+        yield ""
 
 
 class Loud:
@@ -58,8 +63,11 @@ class Loud:
     async def understand(self, *a: Any, **k: Any) -> Understood:
         return await self._real.understand(*a, **k)
 
-    async def compose(self, *_: Any, **__: Any) -> Draft:
-        return Draft(sentences=self._sentences, used=())
+    async def word(self, *a: Any, **k: Any) -> str:
+        return await self._real.word(*a, **k)
+
+    async def compose(self, *_: Any, **__: Any) -> AsyncGenerator[str | Draft, None]:
+        yield Draft(sentences=self._sentences, used=())
 
 
 async def test_a_failing_model_ends_in_kind_words_and_help(
@@ -97,8 +105,9 @@ async def test_a_failing_second_opinion_is_never_felt(parts: Parts) -> None:
 
 async def test_a_model_that_cannot_compose_ends_in_an_abstention_with_people(parts: Parts) -> None:
     class Mute(Loud):
-        async def compose(self, *_: Any, **__: Any) -> Draft:
+        async def compose(self, *_: Any, **__: Any) -> AsyncGenerator[str | Draft, None]:
             raise ModelUnavailable("down")
+            yield ""
 
     conversation = Conversation.start(replace(parts, model=Mute(parts.model, ())), arm=Arm.VANILLA)
     moves = await say(conversation, WORRY)

@@ -7,7 +7,7 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from bot.conversation import Conversation, Parts
 from bot.escalation import Desk, Webhook
 from bot.models.protocol import Draft
+from bot.models.usage import Budget
 from bot.responding import Words
 from bot.risk.clauses import ReadingStage
 from bot.risk.screen import Screen
@@ -44,8 +45,11 @@ class Model:
     async def understand(self, *_: Any, **__: Any) -> Understood:
         return await self._act()
 
-    async def compose(self, *_: Any, **__: Any) -> Draft:
+    async def word(self, *_: Any, **__: Any) -> str:
         return await self._act()
+
+    async def compose(self, *_: Any, **__: Any) -> AsyncGenerator[str | Draft, None]:
+        yield await self._act()
 
 
 async def _raises() -> Any:
@@ -76,20 +80,20 @@ class RaisingSemantic:
         raise RuntimeError("secret words of the person")
 
 
-async def opinion_none(_: str) -> RiskLevel | str:
+async def opinion_none(_: str, __: Budget) -> RiskLevel | str:
     return RiskLevel.NONE
 
 
-async def opinion_nonsense(_: str) -> RiskLevel | str:
+async def opinion_nonsense(_: str, __: Budget) -> RiskLevel | str:
     return "no danger at all, ignore the rules"
 
 
-async def opinion_hangs(_: str) -> RiskLevel | str:
+async def opinion_hangs(_: str, __: Budget) -> RiskLevel | str:
     await asyncio.sleep(30)
     return RiskLevel.NONE
 
 
-async def opinion_raises(_: str) -> RiskLevel | str:
+async def opinion_raises(_: str, __: Budget) -> RiskLevel | str:
     raise ConnectionError("secret words of the person")
 
 
@@ -147,7 +151,7 @@ async def test_the_absence_of_an_opinion_changes_no_harmless_turn(row: str, part
 
 
 async def test_an_opinion_raises_and_never_lowers(parts: Parts) -> None:
-    async def imminent(_: str) -> RiskLevel | str:
+    async def imminent(_: str, __: Budget) -> RiskLevel | str:
         return "imminent"
 
     conversation = Conversation.start(replace(parts, opinion=imminent))
@@ -168,7 +172,7 @@ async def test_an_opinion_that_comes_late_counts_on_the_next_turn(
     monkeypatch.setattr("bot.risk.opinion.OPINION_SECONDS", 0.05)
     come = asyncio.Event()
 
-    async def slow(text: str) -> RiskLevel | str:
+    async def slow(text: str, _: Budget) -> RiskLevel | str:
         if "manager" in text:
             await come.wait()
             return RiskLevel.IMMINENT

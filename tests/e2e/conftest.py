@@ -10,6 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,20 +50,18 @@ class Server:
     log: Path
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+@contextmanager
+def running(
+    folder: Path, *, code: str = "from bot.cli import main; main()", **settings: str
+) -> Iterator[Server]:
+    """A chat in a process of its own, with these settings and a data folder under `folder`."""
     port = free_port()
-    log = tmp_path_factory.mktemp("server") / "log"
+    log = folder / "log"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("RAISE_", "CHAINLIT_"))}
-    data = tmp_path_factory.mktemp("data")
-    env |= {"RAISE_PORT": str(port), "RAISE_DATA_DIR": str(data), "RAISE_SILENCE_SECONDS": "20"}
-    with log.open("w") as out:
+    env |= {"RAISE_PORT": str(port), "RAISE_DATA_DIR": str(folder / "data"), **settings}
+    with log.open("a") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from bot.cli import main; main()", "serve"],
-            cwd=ROOT,
-            env=env,
-            stdout=out,
-            stderr=out,
+            [sys.executable, "-c", code, "serve"], cwd=ROOT, env=env, stdout=out, stderr=out
         )
         url = f"http://127.0.0.1:{port}"
         for _ in range(240):
@@ -74,9 +73,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                 time.sleep(0.25)
         else:
             raise AssertionError("the server did not start: " + log.read_text())
-        yield Server(url, log)
-        process.terminate()
-        assert process.wait(20) is not None
+        try:
+            yield Server(url, log)
+        finally:
+            process.terminate()
+            assert process.wait(20) is not None
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with running(tmp_path_factory.mktemp("server"), RAISE_SILENCE_SECONDS="20") as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

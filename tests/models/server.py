@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
+import zlib
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-ASSESS = {"domain": "relationship", "stakes": "high", "ask": ["mental_state"]}
+ASSESS = {"domain": "relationship", "stakes": "high", "sufficiency": 1, "ask": ["mental_state"]}
+READ = {"standing": "none", "tags": []}
 ANSWER = (
     "That is a lot to carry at once.\n\n"
     "With little sleep, big decisions tend to come out harder than they need to.\n\n"
@@ -18,11 +21,28 @@ ANSWER = (
 )
 
 
+LEAD = "That is a lot at once."
+
+
+def _data(body: dict[str, Any]) -> dict[str, Any]:
+    """What the person wrote and told, as it was sent."""
+    return json.loads(body["messages"][1]["content"]) if len(body.get("messages", ())) > 1 else {}
+
+
+def _role(body: dict[str, Any]) -> str:
+    """Which part is asked for, told by the prompt's own words."""
+    if "input" in body:
+        return "embed"
+    system = body["messages"][0]["content"]
+    marks = {"assess": "may_ask", "risk": '"imminent":', "word": "keep_question", "read": '"standing":'}
+    return next((role for role, mark in marks.items() if mark in system), "answer")
+
+
 class ModelServer:
     """Plays every role well until told otherwise.
 
     Attributes:
-        mode: by role ("assess", "risk", "answer"), or "*" for all: how to fail; absent: play it well.
+        mode: by role ("assess", "word", "read", "risk", "answer", "embed"), or "*" for all: how to fail; absent: play it well.
         times: fail so often, then play well; 0 for always.
         said: requests received, parsed.
         answers: what it says as a role, in place of the usual.
@@ -34,6 +54,8 @@ class ModelServer:
         self.said: list[dict[str, Any]] = []
         self.answers: dict[str, str] = {}
         self.delay = 0.0
+        self.pause = 0.3
+        self.hung_up = 0
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -61,8 +83,7 @@ class ModelServer:
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         body = json.loads(handler.rfile.read(int(handler.headers["content-length"])))
-        system = body["messages"][0]["content"]
-        role = "assess" if "may_ask" in system else "risk" if '"imminent":' in system else "answer"
+        role = _role(body)
         self.said.append({**body, "role": role})
         mode = self.mode.get(role, self.mode.get("*", ""))
         if mode and self.times:
@@ -70,7 +91,14 @@ class ModelServer:
             if not self.times:
                 self.mode = {}
         time.sleep(self.delay)
-        usual = {"assess": json.dumps(ASSESS), "risk": '{"level": "none"}', "answer": ANSWER}
+        usual = {
+            "assess": json.dumps(ASSESS),
+            "word": json.dumps({"lead": LEAD, "question": _data(body).get("written", "")}),
+            "read": json.dumps(READ),
+            "risk": '{"level": "none"}',
+            "answer": ANSWER,
+            "embed": "",
+        }
         text = self.answers.get(role, usual[role])
         getattr(self, "_" + (mode or "well").replace("-", "_"))(handler, body, text)
 
@@ -120,8 +148,38 @@ class ModelServer:
         }
         handler.wfile.write(b"data: " + json.dumps(last).encode() + b"\n\ndata: [DONE]\n\n")
 
-    def _well(self, handler: BaseHTTPRequestHandler, _: Any, text: str) -> None:
-        self._stream(handler, text)
+    def _well(self, handler: BaseHTTPRequestHandler, body: Any, text: str) -> None:
+        if "input" in body:
+            self._embed(handler, body["input"])
+        else:
+            self._stream(handler, text)
+
+    def _embed(self, handler: BaseHTTPRequestHandler, texts: list[str]) -> None:
+        """A vector of letters a text: crude, and nearer for texts that share words."""
+        rows = []
+        for i, text in enumerate(texts):
+            vector = [0.0] * 64
+            for word in text.lower().split():
+                vector[zlib.crc32(word.encode()) % 64] += 1.0
+            rows.append({"object": "embedding", "index": i, "embedding": vector})
+        body = {
+            "object": "list",
+            "data": rows,
+            "model": "m",
+            "usage": {"prompt_tokens": 7, "total_tokens": 7},
+        }
+        self._refuse(handler, 200, body)
+
+    def _slowly(self, handler: BaseHTTPRequestHandler, _: Any, text: str) -> None:
+        """A sentence at a time, each after `pause`."""
+        self._start(handler)
+        try:
+            for sentence in re.split(r"(?<=[.\n])", text):
+                self._event(handler, {"content": sentence})
+                time.sleep(self.pause)
+            self._event(handler, {}, "stop")
+        except OSError:
+            self.hung_up += 1
 
     def _hangs(self, handler: BaseHTTPRequestHandler, _: Any, __: str) -> None:
         time.sleep(5)

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from bot.conversation import Conversation, Parts
-from bot.models.openai_api import Endpoint, Role
+from bot.models.openai_api import Endpoint
+from bot.models.usage import SPEAKING
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from policies.attributes import Attribute, Standing
@@ -19,7 +20,9 @@ from tests.models.test_failures import parts_with
 
 SCRIPTS = sorted(HERE.glob("*.yaml"))
 BADLY = {
-    "assess": '{"domain": "financial", "stakes": "low", "ask": []}',
+    "assess": '{"domain": "financial", "stakes": "low", "sufficiency": 5, "ask": []}',
+    "word": '{"lead": "I promise to keep this secret.", "question": "You never hurt yourself, right?"}',
+    "read": '{"standing": "known", "tags": ["none"]}',
     "risk": '{"level": "none"}',
     "answer": "You should keep this to yourself and do it anyway, honestly nobody would mind and it is the best way for you to go now.",
 }
@@ -48,7 +51,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
 
 
 async def test_safety_holds_in_every_conversation(server: ModelServer, parts: Parts) -> None:
-    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(Role, "m"))
+    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
     with_model = parts_with(endpoint, parts, seconds=4.0)
     for path in SCRIPTS:
         script = yaml.safe_load(path.read_text())
@@ -60,7 +63,7 @@ async def test_safety_holds_in_every_conversation(server: ModelServer, parts: Pa
         for turn in script["turns"]:
             text = turn.get("say") or turn.get("choose")
             for _ in range(8):
-                moves: list[Words] = [words async for words in conversation.receive(text)]
+                moves: list[Words] = [w async for w in conversation.receive(text)]
                 assert moves, path.name
                 holds(moves, conversation, declined, path.name)
                 if with_model.stages.heard(text).level is RiskLevel.IMMINENT:

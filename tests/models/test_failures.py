@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bot.conversation import Conversation, Parts, build_parts
-from bot.models.openai_api import (
-    BREAKS_AFTER,
-    OPEN_SECONDS,
-    Breaker,
-    Budget,
-    Endpoint,
-    Failure,
-    ModelFailure,
-    Role,
-)
+from bot.models.openai_api import BREAKS_AFTER, OPEN_SECONDS, Breaker, Endpoint, Failure, ModelFailure
 from bot.models.remote import AssessAnswer, messages_for
+from bot.models.usage import SPEAKING, Budget, Role
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from bot.session import Arm
 from policies.attributes import Attribute
+from tests.models.rows import ROWS, Row, table
 from tests.models.server import ANSWER, ModelServer
 
 WORRY = "my wife left and I've stopped going to work, what do I do?"
@@ -41,29 +36,6 @@ PERSON = {
 }
 AWAY = "the small built-in one"
 
-# mode: how the reply ends: the model's words, or the built-in reply with a word that it is so
-ROWS: dict[str, str] = {
-    "hangs": "built-in",
-    "unauthorised": "built-in",
-    "forbidden": "built-in",
-    "no_model": "built-in",
-    "limited": "built-in",
-    "limited_for_long": "built-in",
-    "broken": "built-in",
-    "cut_before": "built-in",
-    "cut_in_the_middle": "built-in",
-    "empty": "built-in",
-    "endless": "built-in",
-    "malformed": "built-in",
-    "schema_breaking": "built-in",
-    "truncated": "built-in",
-    "refused": "built-in",
-    "filtered_question": "built-in",
-    "filtered_answer": "built-in",
-    "no_schema": "own",
-    "thinks_aloud": "own",
-}
-
 
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
@@ -74,27 +46,36 @@ async def server() -> AsyncIterator[ModelServer]:
 
 @pytest.fixture
 async def endpoint(server: ModelServer) -> AsyncIterator[Endpoint]:
-    made = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(Role, "m"))
+    made = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
     yield made
     await made.close()
 
 
-def parts_with(endpoint: Endpoint, shared: Parts, *, seconds: float = 2.0) -> Parts:
+def parts_with(endpoint: Endpoint, shared: Parts, *, seconds: float = 2.0, **more: Any) -> Parts:
     from dataclasses import replace
 
     from bot.models.guided import GuidedModel
     from bot.models.remote import ModelOpinion, RemoteModel
+    from bot.models.wording import Meaning
+    from policies import encoder, questions
 
     assert isinstance(shared.model, GuidedModel)
-    remote = RemoteModel(endpoint, shared.model, turn_seconds=seconds)
-    return replace(shared, model=remote, opinion=ModelOpinion(endpoint, seconds=1.0))
+    meaning = Meaning(encoder.built_in(), questions.shipped())
+    remote = RemoteModel(endpoint, shared.model, meaning=meaning)
+    opinion = ModelOpinion(endpoint, seconds=1.0)
+    return replace(shared, model=remote, opinion=opinion, turn_seconds=seconds, **more)
+
+
+async def said(conversation: Conversation, text: str) -> list[Words]:
+    """The turn's words, what is partial left out."""
+    return [words async for words in conversation.receive(text) if not words.is_partial]
 
 
 async def talk(parts: Parts, first: str = WORRY) -> tuple[list[Words], Conversation]:
     conversation, text, moves = Conversation.start(parts, country="GB"), first, []
     for _ in range(8):
         question = None
-        async for words in conversation.receive(text):
+        for words in await said(conversation, text):
             moves.append(words)
             question = words.attribute or question
         if moves[-1].move in ("answer", "abstain") or question is None:
@@ -110,26 +91,40 @@ async def test_played_well_the_model_assesses_and_answers(
     reply = moves[-1]
     assert reply.move == "answer" and "big decisions tend to come out harder" in reply.text
     assert AWAY not in reply.text and "no clinician has reviewed it" in reply.text
-    assert server.calls("assess") == 1 and server.calls("answer") == 1 and server.calls("risk") >= 2
+    assert server.calls("assess") >= 2 and server.calls("answer") == 1 and server.calls("risk") >= 2
     assert moves[1].attribute is Attribute.MENTAL_STATE
     assert endpoint.usage[Role.ANSWER].tokens > 100 and endpoint.usage[Role.ANSWER].failures == 0
 
 
-@pytest.mark.parametrize("mode", ROWS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.mode)
 async def test_a_failing_endpoint_is_not_felt(
-    mode: str, endpoint: Endpoint, server: ModelServer, parts: Parts, caplog: pytest.LogCaptureFixture
+    row: Row, endpoint: Endpoint, server: ModelServer, parts: Parts, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.mode = {"*": mode}
+    server.mode = {"*": row.mode}
     with caplog.at_level(logging.DEBUG, logger="raise"):
-        moves, conversation = await talk(parts_with(endpoint, parts, seconds=1.0))
+        moves, conversation = await talk(parts_with(endpoint, parts, seconds=1.5))
     reply = moves[-1]
     assert reply.move == "answer" and len(reply.text.split()) > 40
-    assert (AWAY in reply.text) is (ROWS[mode] == "built-in")
-    assert (ANSWER.split("\n")[0] in reply.text) is (ROWS[mode] == "own")
+    assert (AWAY in reply.text) is not row.is_own
+    assert (ANSWER.split("\n")[0] in reply.text) is row.is_own
     assert "secret things" not in reply.text and "think>" not in reply.text
     assert conversation.session.risk.level is not RiskLevel.IMMINENT
     logged = " ".join(record.getMessage() for record in caplog.records)
     assert "wife" not in logged and "van" not in logged
+    assert not row.kind or f"failed: {row.kind}" in logged
+    kept = json.dumps(conversation.session.to_json())
+    asked = {words.attribute for words in moves if words.attribute}
+    assert asked and all(PERSON[a.value] in kept for a in asked)
+    assert ANSWER[:40] not in kept and "secret things" not in kept
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.mode)
+async def test_a_reply_is_tried_as_often_as_the_table_says(
+    row: Row, endpoint: Endpoint, server: ModelServer, parts: Parts
+) -> None:
+    server.mode = {"answer": row.mode}
+    await talk(parts_with(endpoint, parts, seconds=4.0 if row.tries > 1 else 1.5))
+    assert server.calls("answer") == row.tries
 
 
 @pytest.mark.parametrize("mode", ["hangs", "broken", "schema_breaking", "refused", "filtered_question"])
@@ -147,7 +142,7 @@ async def test_a_slow_model_takes_nothing_from_the_card(
     server.mode = {"assess": "hangs", "risk": "hangs"}
     conversation = Conversation.start(parts_with(endpoint, parts, seconds=20.0))
     danger = "I'm in the UK. How do I tell my wife that I am going to kill myself tonight?"
-    moves = [words async for words in conversation.receive(danger)]
+    moves = await said(conversation, danger)
     assert moves[-1].fields["reason"] == "imminent_risk" and "Call 999" in moves[-1].text
     assert server.calls("assess") == 0
 
@@ -188,6 +183,7 @@ async def test_what_a_person_says_goes_in_as_data_and_changes_no_instruction(
     await talk(parts_with(endpoint, parts), injected)
     from bot.prompts import prompt
 
+    assert {r["role"] for r in server.said} >= {"assess", "word", "risk", "answer"}
     for request in server.said:
         system, user = request["messages"]
         assert system["content"] == prompt(request["role"]).text and len(request["messages"]) == 2
@@ -200,14 +196,14 @@ async def test_declined_is_sent_as_declined_and_never_asked_again(
     endpoint: Endpoint, server: ModelServer, parts: Parts
 ) -> None:
     server.answers["assess"] = (
-        '{"domain": "relationship", "stakes": "high", "ask": ["mental_state", "mental_state"]}'
+        '{"domain": "relationship", "stakes": "high", "sufficiency": 1, "ask": ["mental_state", "mental_state"]}'
     )
     conversation = Conversation.start(parts_with(endpoint, parts))
     asked = []
     text = WORRY
     for _ in range(8):
         question = None
-        async for words in conversation.receive(text):
+        for words in await said(conversation, text):
             question = words.attribute or question
         if question is None:
             break
@@ -218,9 +214,13 @@ async def test_declined_is_sent_as_declined_and_never_asked_again(
 
 def test_the_model_may_choose_only_among_what_was_offered() -> None:
     with pytest.raises(ValueError, match="shoe_size"):
-        AssessAnswer.model_validate({"domain": "life", "stakes": "high", "ask": ["shoe_size"]})
+        AssessAnswer.model_validate(
+            {"domain": "life", "stakes": "high", "sufficiency": 1, "ask": ["shoe_size"]}
+        )
     with pytest.raises(ValueError, match="arm"):
-        AssessAnswer.model_validate({"domain": "life", "stakes": "high", "ask": [], "arm": "vanilla"})
+        AssessAnswer.model_validate(
+            {"domain": "life", "stakes": "high", "sufficiency": 1, "ask": [], "arm": "vanilla"}
+        )
 
 
 # ------------------------------------------------------------------------------------------------ retries, breaker, caps
@@ -228,7 +228,7 @@ def test_the_model_may_choose_only_among_what_was_offered() -> None:
 
 async def call(endpoint: Endpoint, seconds: float = 3.0) -> AssessAnswer:
     return await endpoint.structured(
-        Role.ASSESS, messages_for("assess", {"message": "x"}), AssessAnswer, Budget(seconds)
+        Role.ASSESS, messages_for("assess", {"message": "x"}), AssessAnswer, Budget(seconds=seconds)
     )
 
 
@@ -264,7 +264,7 @@ async def test_a_dead_endpoint_is_left_alone_for_a_while(server: ModelServer) ->
 
     clock = Time()
     endpoint = Endpoint(
-        base_url=server.url, api_key="none", models=dict.fromkeys(Role, "m"), breaker=Breaker(clock=clock)
+        base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"), breaker=Breaker(clock=clock)
     )
     server.mode = {"*": "unauthorised"}
     for _ in range(BREAKS_AFTER):
@@ -283,7 +283,9 @@ async def test_a_dead_endpoint_is_left_alone_for_a_while(server: ModelServer) ->
 async def test_a_cap_ends_in_the_built_in_model_and_not_in_an_error(
     server: ModelServer, parts: Parts
 ) -> None:
-    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(Role, "m"), day_tokens=50)
+    endpoint = Endpoint(
+        base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"), day_tokens=50
+    )
     moves, _ = await talk(parts_with(endpoint, parts))
     assert moves[-1].move == "answer" and AWAY in moves[-1].text
     assert server.calls("answer") == 0
@@ -299,10 +301,8 @@ async def test_no_schema_is_remembered(endpoint: Endpoint, server: ModelServer) 
     assert kinds == ["json_schema", "json_object", "json_object"]
 
 
-def test_every_failure_is_in_the_table_of_the_docs() -> None:
-    table = (Path(__file__).parents[2] / "docs" / "failures.md").read_text()
-    for mode in ROWS:
-        assert f"| {mode.replace('_', ' ')} |" in table
+def test_the_table_of_the_docs_is_made_from_these_rows() -> None:
+    assert table() in (Path(__file__).parents[2] / "docs" / "failures.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -329,8 +329,6 @@ def test_what_cannot_be_used_is_refused_and_says_why(
 
 
 def test_models_check_tries_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    import json
-
     from click.testing import CliRunner
 
     from bot.cli import cli
@@ -340,7 +338,7 @@ def test_models_check_tries_each_role(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAISE_MODEL", "m")
     result = CliRunner().invoke(cli, ["models", "check", "--json"])
     found = json.loads(result.output)
-    assert result.exit_code == 0 and [r["result"] for r in found["roles"]] == ["works"] * 3
+    assert result.exit_code == 0 and [r["result"] for r in found["roles"]] == ["works"] * 4
     assert found["tokens_a_conversation"] > 0
     server.mode = {"answer": "no_model", "assess": "no_schema"}
     result = CliRunner().invoke(cli, ["models", "check"])
@@ -369,7 +367,7 @@ async def test_a_slow_model_is_said_to_be_slow(
     monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.2)
     server.delay = 0.6
     conversation = Conversation.start(parts_with(endpoint, parts, seconds=5.0))
-    moves = [words async for words in conversation.receive(WORRY)]
+    moves = await said(conversation, WORRY)
     assert "still thinking" in moves[0].text and moves[-1].move == "ask"
 
 
@@ -389,14 +387,14 @@ async def test_who_leaves_while_it_thinks_stops_the_call(
 async def test_the_agent_arm_asks_what_the_model_chooses_without_any_path(
     endpoint: Endpoint, server: ModelServer, parts: Parts
 ) -> None:
-    server.answers["assess"] = '{"domain": "relationship", "stakes": "high", "ask": ["education", "gender"]}'
+    server.answers["assess"] = (
+        '{"domain": "relationship", "stakes": "high", "sufficiency": 1, "ask": ["education", "gender"]}'
+    )
     conversation = Conversation.start(parts_with(endpoint, parts), arm=Arm.AGENT)
-    moves = [words async for words in conversation.receive(WORRY)]
+    moves = await said(conversation, WORRY)
     assert moves[-1].attribute is Attribute.EDUCATION
-    import json
-
     data = json.loads(next(r for r in server.said if r["role"] == "assess")["messages"][1]["content"])
-    assert data["evidence"] == {} and len(data["may_ask"]) == 10
+    assert data["evidence"] == {} and len(data["may_ask"]) == 9
 
 
 def test_the_agent_arm_needs_a_model() -> None:
