@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup dev chat serve test lint bench prove lock train clean
+.PHONY: help setup dev chat serve test lint bench prove lock train train-redaction docs clean
 
 help:
 	@echo "make chat    set up and open the chat on the built-in model"
@@ -52,9 +52,16 @@ bench: $(VENV)/dev-made
 
 prove: $(VENV)/dev-made
 	@$(BIN)/python -m tests.prove
+	@$(BIN)/python -m tests.prove_privacy
 
 train: $(VENV)/dev-made
 	@$(BIN)/python scripts/train.py
+
+train-redaction: $(VENV)/dev-made
+	@$(BIN)/python scripts/train_redaction.py
+
+docs: $(VENV)/dev-made
+	@$(BIN)/python scripts/make_failures.py
 
 lock: $(VENV)/dev-made
 	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bot import dialogue
+from bot import country, dialogue
 from bot.abstention import Reason
 from bot.aside import aside
 from bot.errors import ModelUnavailable
 from bot.escalation import Desk, Referral
+from bot.keeping import Keeping, Outbox, TurnRecord, new_session_id
+from bot.models import vocabulary
 from bot.models.guided import GuidedModel
 from bot.models.protocol import Draft, LanguageModel
 from bot.models.usage import Budget
-from bot.moves import AnswerMove, Ask, Compose, Composed, Move, Rules, Said, Say, Silence, Step
+from bot.moves import (
+    AnswerMove,
+    Ask,
+    Compose,
+    Composed,
+    Event,
+    Move,
+    Rules,
+    Said,
+    Say,
+    Silence,
+    Step,
+)
+from bot.record import told
 from bot.responding import Responder, Words
 from bot.risk import state as risk_state
 from bot.risk.clauses import ReadingStage
@@ -33,14 +49,19 @@ from bot.risk.semantic import RECENT, RECENT_CHARACTERS, SemanticStage
 from bot.risk.stages import Stages
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict
 from bot.session import Arm, Session
-from bot.understanding import Understood
+from bot.understanding import Intent, Understood
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.attributes import Answer, Attribute, Profile, Standing
-from policies.crisis import cards
+from policies.crisis import Directory, cards
 from policies.domains import Domain
 from policies.errors import EncoderError
 from policies.planning.library import starter_entries
-from privacy.reading import ReadingError, TimedParser
+from privacy.consent import Scope
+from privacy.errors import PrivacyError, RedactionFailed
+from privacy.gate import Passage, Redacts
+from privacy.placeholders import Placeholders
+from privacy.reading import Reading, ReadingError, TimedParser
+from privacy.spans import Redaction
 
 if TYPE_CHECKING:
     from bot.models.openai_api import Endpoint
@@ -75,6 +96,12 @@ class Parts:
         desk: counts referrals and tells the on-call contact, or None.
         turn_seconds: what a turn's calls to an outside model may take together.
         session_tokens: what an outside model may take for one conversation; None for no cap.
+        detector: finds personal data, and gives the reading with it; None only where nothing is kept or sent.
+        keeping: consent, store, log and the way out; None where nothing is kept or sent.
+        outside: where an outside model is, or None.
+        directory: of countries and their lines.
+        endpoint: of the outside model, for counts.
+        asks_first: nobody is answered before they have agreed to chat (a study).
     """
 
     stages: Stages
@@ -88,6 +115,25 @@ class Parts:
     desk: Desk | None = None
     turn_seconds: float = 20.0
     session_tokens: int | None = None
+    detector: Redacts | None = None
+    keeping: Keeping | None = None
+    outside: Outside | None = None
+    directory: Directory = field(default_factory=crisis.shipped, repr=False)
+    endpoint: Endpoint | None = None
+    asks_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Where an outside model is.
+
+    Attributes:
+        host: of its endpoint.
+        is_local: it runs on this machine.
+    """
+
+    host: str
+    is_local: bool
 
 
 def now() -> datetime:
@@ -106,6 +152,9 @@ def build_parts(
     turn_seconds: float = 20.0,
     session_tokens: int = 0,
     data_dir: Path | None = None,
+    detector: Redacts | None = None,
+    keeping: Keeping | None = None,
+    outside: Outside | None = None,
 ) -> Parts:
     """Load everything that ships: policies, encoder, classifiers.
 
@@ -119,6 +168,9 @@ def build_parts(
         turn_seconds: what a turn's calls to it may take together.
         session_tokens: what it may take for one conversation; 0 for no cap.
         data_dir: where an embedded library is looked for.
+        detector: finds personal data; it gives the reading too, so that this process need not parse.
+        keeping: consent, store, log and the way out.
+        outside: where the endpoint is.
 
     Raises:
         PolicyError: a policy file or the encoder cannot be used.
@@ -130,7 +182,7 @@ def build_parts(
     model, opinion = _speakers(guided, endpoint, brain, data_dir)
     return Parts(
         stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
-        parser=_warm_parser(),
+        parser=_warm_parser() if detector is None else None,
         opinion=opinion,
         model=model,
         responder=Responder(
@@ -152,6 +204,10 @@ def build_parts(
         desk=desk,
         turn_seconds=turn_seconds,
         session_tokens=session_tokens or None,
+        detector=detector,
+        keeping=keeping,
+        outside=outside,
+        endpoint=endpoint,
     )
 
 
@@ -188,12 +244,22 @@ class _Turn:
     Attributes:
         budget: of its calls to an outside model.
         told_to_wait: the person has heard that it takes longer.
+        looking: the search for personal data in the message.
+        safe: the message without it.
+        steps: what the dialogue decided.
+        events: what it was told, each with the state it met.
+        answered: our words, with placeholders.
         in_flight: what is awaited now; cancelled where the turn is interrupted.
         is_cut: it was interrupted.
     """
 
     budget: Budget
     told_to_wait: bool = False
+    looking: asyncio.Future[Redaction] | None = None
+    safe: str = ""
+    steps: list[Step] = field(default_factory=list)
+    events: list[tuple[Session, Event]] = field(default_factory=list)
+    answered: list[str] = field(default_factory=list)
     in_flight: asyncio.Future[Any] | None = None
     is_cut: bool = False
 
@@ -208,16 +274,31 @@ class Conversation:
     Only danger does not wait: a message that is imminent by its raw text cuts the turn that is under way.
     """
 
-    def __init__(self, parts: Parts, session: Session | None = None, *, person: str = "anonymous") -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        session: Session | None = None,
+        *,
+        person: str = "anonymous",
+        places: Placeholders | None = None,
+        session_id: str | None = None,
+    ) -> None:
         """A conversation from its beginning, or from a session that was kept.
 
         Args:
             parts: shared parts.
             session: what is known already.
-            person: pseudonym for on-call notices.
+            person: pseudonym.
+            places: the placeholder map of a session that was kept.
+            session_id: of a session that was kept.
         """
         self._parts = parts
+        self.places = places or Placeholders()
         self._person = person
+        self.id = session_id or new_session_id()
+        self.outbox = Outbox(parts.keeping, person) if parts.keeping is not None else None
+        self._passage = self._way_out()
+        self._told_unsaved = False
         self._session = session or Session()
         self._lock = asyncio.Lock()
         self._second = Second()
@@ -238,6 +319,7 @@ class Conversation:
         seed: int = 0,
         country: str | None = None,
         profile: dict[Attribute, str] | None = None,
+        person: str = "anonymous",
     ) -> Conversation:
         """A new conversation.
 
@@ -247,6 +329,7 @@ class Conversation:
             seed: chooses phrasings and, in the random arm, the order.
             country: ISO code where it is known beforehand.
             profile: texts by attribute, for the context-rich arm.
+            person: pseudonym.
         """
         answers: dict[Attribute, Answer] = {}
         at = parts.clock()
@@ -271,7 +354,7 @@ class Conversation:
         session = Session(
             arm=arm, seed=seed, country=country, profile=Profile(answers), risk=risk, is_minor=is_minor
         )
-        return cls(parts, session)
+        return cls(parts, session, person=person)
 
     async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncGenerator[Words, None]:
         """A quick reply was tapped.
@@ -297,6 +380,29 @@ class Conversation:
         async with self._lock:
             async for words in self._turn(text, chosen=False):
                 yield words
+
+    @property
+    def person(self) -> str:
+        """Pseudonym."""
+        return self._person
+
+    def _way_out(self) -> Passage | None:
+        """Through the gate to the outside model, where there is one."""
+        parts = self._parts
+        if parts.outside is None or parts.keeping is None or parts.detector is None or self.outbox is None:
+            return None
+        keeping, person = parts.keeping, self._person
+        is_local = parts.outside.is_local
+        return Passage(
+            destination=parts.outside.host,
+            is_local=is_local,
+            redactor=parts.detector,
+            places=self.places,
+            grant=lambda: keeping.may_chat(person) if is_local else keeping.may_send(person),
+            ledger=self.outbox,
+            key=secrets.token_bytes(32),
+            is_ours=vocabulary.is_ours,
+        )
 
     def stop(self) -> None:
         """Cut the turn that is under way: calls to a model are cancelled, nothing more of it is shown."""
@@ -326,19 +432,25 @@ class Conversation:
         before = self._session
         text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()
+        if self._parts.keeping is not None and not before.turn and not self._parts.asks_first:
+            await self._agree_to_chat()
         left = (
             None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
         )
-        turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left))
+        turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left, passage=self._passage))
+        if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
+            turn.looking = asyncio.ensure_future(self._parts.detector.redact(text))
         self._second = Second.asked(self._parts.opinion, text, before=self._second, budget=turn.budget)
         referred = False
         self._running = turn
         try:
-            verdict = await self._screened(text)
+            verdict = await self._screened(text, turn.looking)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
                 async for words in moves:
                     referred = referred or _is_referral(words)
-                    yield words
+                    yield self._restored(words, turn)
+            if not await self._kept(before, turn):
+                yield self._parts.responder.render(Say(key="unsaved"), self._session)
         except _Interrupted:
             self._cut_off(before, verdict)
         except GeneratorExit:
@@ -351,6 +463,8 @@ class Conversation:
                 yield words
         finally:
             self._running = None
+            if turn.looking is not None:
+                turn.looking.add_done_callback(_swallow)
             self._recent.append(text[:RECENT_CHARACTERS])
             spent = turn.budget.spent()
             if spent:
@@ -399,7 +513,108 @@ class Conversation:
             return []
         return [self._parts.responder.render(Say(key="ai_notice"), before)]
 
-    async def _screened(self, text: str) -> Verdict:
+    async def where_we_were(self) -> AsyncGenerator[Words, None]:
+        """After a reload or a restart: a word of welcome, and the question that is open."""
+        session = self._session
+        yield self._parts.responder.render(Say(key="welcome_back"), session)
+        if session.pending is not None and session.topic is not None:
+            move = Ask(
+                attribute=session.pending.attribute,
+                variant=session.seed + session.topic.asked.count(session.pending.attribute) - 1,
+                domain=session.topic.assessment.domain,
+                sufficiency=0.0,
+            )
+            yield self._parts.responder.render(move, session)
+
+    def correct(self, attribute: Attribute, answer: Answer) -> None:
+        """Another answer in the place of one that is held."""
+        self._session = replace(self._session, profile=self._session.profile.with_answer(attribute, answer))
+
+    def drop(self, attribute: Attribute) -> None:
+        """An answer is forgotten."""
+        self._session = replace(self._session, profile=self._session.profile.without(attribute))
+
+    async def _has_agreed(self) -> bool:
+        keeping = self._parts.keeping
+        return keeping is not None and await keeping.allows(self._person, Scope.CHAT)
+
+    async def _agree_to_chat(self) -> None:
+        """Who writes to a demo has agreed to chat, which keeps nothing; a study asks first."""
+        keeping = self._parts.keeping
+        if keeping is not None and not await keeping.allows(self._person, Scope.CHAT):
+            await keeping.answer(self._person, Scope.CHAT, granted=True)
+
+    def _restored(self, words: Words, turn: _Turn) -> Words:
+        """The person's own words back in the place of placeholders, for their eyes."""
+        if not words.is_partial:
+            turn.answered.append(words.text)
+        if not self.places.values:
+            return words
+        back = partial(self.places.restore, own=words.is_own)
+        return replace(words, text=back(words.text), parts=tuple(map(back, words.parts)), why=back(words.why))
+
+    async def _kept(self, before: Session, turn: _Turn) -> bool:
+        """Keep the turn as far as the person agreed; False, once, where it was to be kept and could not be."""
+        keeping = self._parts.keeping
+        if keeping is None:
+            return True
+        if not turn.events and self._session.risk == before.risk:
+            return True
+        if self._session.is_minor:
+            if not before.is_minor:
+                await keeping.withdraw(self._person)
+            return True
+        spent = turn.budget.spent()
+        session = replace(self._session, model_tokens=self._session.model_tokens + spent)
+        record = TurnRecord(
+            session=session,
+            event=told(before, turn.events),
+            steps=tuple(turn.steps),
+            said=turn.safe,
+            answered=tuple(turn.answered),
+        )
+        try:
+            await keeping.keep(self._person, self.id, record, self.places)
+        except PrivacyError as failed:
+            log.error("a turn was not kept: %s", type(failed).__name__)
+            is_first, self._told_unsaved = not self._told_unsaved, True
+            return not is_first
+        self._told_unsaved = False
+        return True
+
+    async def _made_safe(self, text: str, turn: _Turn) -> str | None:
+        """The message with placeholders in the place of personal data; None where it cannot be made safe."""
+        if self._parts.detector is None:
+            return text
+        if turn.looking is None:
+            return None
+        try:
+            redaction = await turn.looking
+        except RedactionFailed as failed:
+            log.error("a message was not made safe: %s", failed)
+            return None
+        return self.places.apply(text, redaction.spans)
+
+    def _stepped(self, session: Session, event: Event, turn: _Turn) -> Step:
+        """One step of the dialogue, remembered for the record."""
+        step = dialogue.step(session, event, self._parts.rules)
+        turn.events.append((session, event))
+        turn.steps.append(step)
+        self._session = step.session
+        return step
+
+    async def _read_in_time(self, text: str, looking: asyncio.Future[Redaction] | None) -> Reading | None:
+        """The grammar of the message, from the parser or with the search for personal data, within its time."""
+        if self._parts.parser is not None:
+            return await self._parts.parser.read(text, within=READING_SECONDS)
+        if looking is None:
+            return None
+        done, _ = await asyncio.wait({looking}, timeout=READING_SECONDS)
+        if not done or looking.cancelled() or looking.exception() is not None:
+            return None
+        return looking.result().reading
+
+    async def _screened(self, text: str, looking: asyncio.Future[Redaction] | None) -> Verdict:
         """The raw text, first, at any length; then what the parse and the meaning add, each within its time."""
         session, parts = self._session, self._parts
         flags = set()
@@ -415,7 +630,7 @@ class Conversation:
         heard = partial(parts.stages.heard, text, state=session.risk, answering=pending, profile_flags=flags)
         verdict = heard() if len(text) <= LONGEST_ANSWERED else await aside(heard)
         try:
-            reading = await parts.parser.read(text, within=READING_SECONDS) if parts.parser else None
+            reading = await self._read_in_time(text, looking)
             deepened = partial(
                 parts.stages.deepened,
                 text,
@@ -444,19 +659,36 @@ class Conversation:
             async for words in self._too_long(verdict):
                 yield words
             return
+        if parts.asks_first and not imminent and not await self._has_agreed():
+            async for words in self._too_long(verdict, key="consent_first"):
+                yield words
+            return
+        safe = text if chosen else await self._made_safe(text[:LONGEST_ANSWERED], turn)
+        if safe is None and not imminent:
+            async for words in self._too_long(verdict, key="not_safe_to_read"):
+                yield words
+            return
+        turn.safe = safe or ""
         reading = asyncio.ensure_future(
-            self._understood(text[:LONGEST_ANSWERED], turn.budget, at=at, chosen=chosen, hurry=imminent)
+            self._understood(
+                safe or text[:LONGEST_ANSWERED], turn.budget, at=at, chosen=chosen, hurry=imminent
+            )
         )
         async for words in self._while_waiting(reading, turn):
             yield words
         understood = reading.result()
+        if safe is None:
+            understood = replace(understood, facts={}, assessment=None)
+        if safe != text:
+            named = country.named(text[:LONGEST_ANSWERED], parts.directory)
+            intent = Intent.COUNTRY if named.is_all else understood.intent
+            understood = replace(understood, intent=intent, country=named.code or understood.country)
         verdict = _raised_by_answer(verdict, understood)
         if not imminent:
             verdict = await second.raised(verdict)
-        step = dialogue.step(
-            session, Said(at=at, text=text, verdict=verdict, understood=understood), parts.rules
+        step = self._stepped(
+            session, Said(at=at, text=turn.safe, verdict=verdict, understood=understood), turn
         )
-        self._session = step.session
         for move in step.moves:
             if not isinstance(move, Ask):
                 yield await self._worded(move, step.session)
@@ -494,14 +726,14 @@ class Conversation:
         if turn.is_cut:
             raise _Interrupted
 
-    async def _too_long(self, verdict: Verdict) -> AsyncGenerator[Words, None]:
+    async def _too_long(self, verdict: Verdict, *, key: str = "too_long") -> AsyncGenerator[Words, None]:
         """Screened, not understood: the risk state moves on, help is shown, nothing is lost."""
         session = self._session
         risk = risk_state.after(session.risk, verdict, says_safe=False)
         self._session = replace(session, turn=session.turn + 1, risk=risk, introduced=True)
         for words in self._notice(session):
             yield words
-        yield self._parts.responder.failure(self._session, key="too_long")
+        yield self._parts.responder.failure(self._session, key=key)
 
     async def _understood(
         self, text: str, budget: Budget, *, at: datetime, chosen: bool, hurry: bool
@@ -527,9 +759,10 @@ class Conversation:
         if not (move.noted or own_plan):
             return words
         refused = self._parts.guard.harms if own_plan else self._parts.guard.refuse
-        if await aside(lambda: any(map(refused, words.text.split("\n")))):
+        shown = self.places.restore(words.text, own=True)
+        if await aside(lambda: any(map(refused, shown.split("\n")))):
             return self._parts.responder.render(move, session, in_words=False)
-        return words
+        return replace(words, is_own=True)
 
     async def _wording(self, move: Ask, session: Session, budget: Budget) -> str:
         """The question in the model's words where they pass the guard, in the written ones otherwise."""
@@ -582,8 +815,7 @@ class Conversation:
             if draft is None
             else Composed(at=at, used=draft.used, shown=draft.blocks)
         )
-        done = dialogue.step(session, event, parts.rules)
-        self._session = done.session
+        done = self._stepped(session, event, turn)
         for move in done.moves:
             if isinstance(move, AnswerMove) and draft is not None:
                 yield parts.responder.render(
@@ -612,6 +844,12 @@ async def _next(pieces: AsyncIterator[_Result]) -> _Result:
             return await anext(pieces)
     except StopAsyncIteration:
         raise ModelUnavailable("it ended without an answer") from None
+
+
+def _swallow(done: asyncio.Future[Any]) -> None:
+    """A search that nobody waited for to its end may fail unheard."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _log_usage(budget: Budget) -> None:

@@ -61,6 +61,7 @@ class Words:
         fields: the machine-readable rest: domain, stakes, sufficiency, reason, used, decision.
         is_partial: the beginning of an answer that is still being written: the text so far, and the piece that is new
             as its one part. The next words that are not partial complete it or take its place.
+        is_own: it shows the person their own words, so that each placeholder in it is put back.
     """
 
     move: str
@@ -73,6 +74,7 @@ class Words:
     parts: tuple[str, ...] = field(default=(), repr=False)
     fields: dict[str, Any] = field(default_factory=dict)
     is_partial: bool = False
+    is_own: bool = False
 
     def to_json(self, turn: int) -> dict[str, Any]:
         """The line that `chat --json` writes; only what applies."""

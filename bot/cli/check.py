@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from bot.cli.words import shipped_texts
 from bot.settings import Mode, read_settings
+from bot.words import shipped_texts
 from policies import crisis
 from policies.crisis.checks import Finding, check_directory
 from policies.wording import lint

@@ -145,7 +145,7 @@ async def _tried(found: Endpoint, seconds: float) -> list[dict[str, Any]]:
     for role in (*SPEAKING, *([Role.EMBED] if found.plays(Role.EMBED) else [])):
         began = time.monotonic()
         try:
-            await tries[role](Budget(seconds=seconds))
+            await tries[role](Budget(seconds=seconds, is_ours=True))
             result = "works"
         except ModelFailure as failed:
             result = failed.kind.value

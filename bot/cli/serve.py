@@ -7,7 +7,7 @@ import webbrowser
 import click
 
 from bot.errors import SettingsError
-from bot.settings import Mode, read_settings
+from bot.settings import read_settings
 
 
 @click.command()
@@ -15,10 +15,6 @@ from bot.settings import Mode, read_settings
 def serve(*, open_browser: bool) -> None:
     """Start the chat in the browser."""
     settings = read_settings()
-    if settings.mode is Mode.STUDY:
-        raise SettingsError(
-            "RAISE_MODE=study needs consent, encryption and a store, which this release does not have yet; use demo"
-        )
     import uvicorn  # noqa: PLC0415 (only serving needs it)
 
     from bot.web.app import create_app  # noqa: PLC0415

@@ -18,7 +18,7 @@ def endpoint(settings: Settings) -> Endpoint | None:
     """The endpoint that is set, or None for the built-in model alone.
 
     Raises:
-        SettingsError: it is not on this machine, or no model is named.
+        SettingsError: it is elsewhere and not https, or no model is named.
     """
     if not settings.model_base_url:
         if settings.model:
@@ -27,10 +27,9 @@ def endpoint(settings: Settings) -> Endpoint | None:
     parts = urlsplit(settings.model_base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError("RAISE_MODEL_BASE_URL: not an http address such as http://127.0.0.1:11434/v1")
-    if not _is_loopback(parts.hostname):
+    if not is_loopback(parts.hostname) and parts.scheme != "https":
         raise SettingsError(
-            "RAISE_MODEL_BASE_URL: only an endpoint on this machine is accepted (127.0.0.1, ::1, localhost): what "
-            "people confide is not redacted yet, and they have not been asked whether it may be sent elsewhere"
+            "RAISE_MODEL_BASE_URL: an endpoint elsewhere must be https: what people confide would cross the network in clear"
         )
     from bot.models import openai_api as api  # noqa: PLC0415 (loads the client, a second's wait)
 
@@ -52,7 +51,8 @@ def endpoint(settings: Settings) -> Endpoint | None:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
     if host == "localhost":
         return True
     try:

@@ -56,7 +56,11 @@ async def embed_library(
     done = np.load(part, allow_pickle=False) if part.exists() else np.zeros((0, 0), dtype=np.float32)
     while len(done) < len(entries):
         batch = [entry.query for entry in entries[len(done) : len(done) + BATCH]]
-        new = _unit(np.array(await endpoint.embedded(batch, Budget(seconds=BATCH_SECONDS)), dtype=np.float32))
+        new = _unit(
+            np.array(
+                await endpoint.embedded(batch, Budget(seconds=BATCH_SECONDS, is_ours=True)), dtype=np.float32
+            )
+        )
         done = np.concatenate([done, new]) if len(done) else new
         np.save(part, done)
         progress(len(done), len(entries))

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 
 from bot.errors import ModelUnavailable
 from bot.models.usage import Budget, Role, Usage, no_usage
+from privacy.errors import PrivacyError
 
 RETRIES = 2
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 4.0
@@ -60,6 +61,7 @@ class Failure(StrEnum):
     FILTERED = "filtered"
     CIRCUIT_OPEN = "circuit_open"
     CAPPED = "capped"
+    NOT_LET_OUT = "not_let_out"
 
 
 _WORTH_RETRYING = frozenset(
@@ -233,10 +235,12 @@ class Endpoint:
         """
 
         async def once() -> list[list[float]]:
+            asked = [{"role": "user", "content": text} for text in texts]
+            safe = [m["content"] for m in await self._let_out(Role.EMBED, asked, budget)]
             try:
                 async with asyncio.timeout(budget.left()):
                     got = await self._client.embeddings.create(
-                        model=self._models[Role.EMBED], input=list(texts), encoding_format="float"
+                        model=self._models[Role.EMBED], input=safe, encoding_format="float"
                     )
             except Exception as failed:  # noqa: BLE001 (each becomes a kind; its message may hold the text)
                 raise _kind_of(failed) from None
@@ -378,11 +382,12 @@ class Endpoint:
         An endpoint that refuses the request is asked once more without what it may not know; if that is taken, so from
         then on. A refusal for another reason (a question that is too long) changes nothing.
         """
+        safe = await self._let_out(role, messages, budget)
         for plain in (role in self._plain, True):
             try:
                 async with asyncio.timeout(budget.left()):
                     stream = await self._client.chat.completions.create(
-                        **self._request(role, messages, shape, is_plain=plain)
+                        **self._request(role, safe, shape, is_plain=plain)
                     )
             except openai.BadRequestError as refused:
                 kind = _kind_of(refused)
@@ -393,6 +398,23 @@ class Endpoint:
                     self._plain.add(role)
                 return stream
         raise AssertionError("unreachable: the plain request is taken or refused")
+
+    async def _let_out(self, role: Role, messages: Messages, budget: Budget) -> Messages:
+        """The messages as the gate lets them out.
+
+        Raises:
+            ModelFailure: it does not: no consent, a text that could not be made safe, or a ledger that is not kept.
+        """
+        if budget.is_ours:
+            return messages
+        if budget.passage is None:
+            raise ModelFailure(Failure.NOT_LET_OUT)
+        try:
+            async with asyncio.timeout(budget.left()):
+                return await budget.passage.out(model=self.model(role), role=role.value, messages=messages)
+        except PrivacyError as kept_in:
+            log.warning("a call as %s was not let out: %s", role.value, type(kept_in).__name__)
+            raise ModelFailure(Failure.NOT_LET_OUT) from None
 
     def _request(
         self, role: Role, messages: Messages, shape: type[BaseModel] | None, *, is_plain: bool

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from privacy.gate import Passage
+
 
 class Role(StrEnum):
     """What a model is asked to be."""
@@ -67,12 +69,16 @@ class Budget:
         tokens: left for this conversation when the turn began; None for no cap.
         started: on the monotonic clock.
         used: by role, shared by every part of the same turn.
+        passage: the way out of this conversation; without it only our own texts may be sent.
+        is_ours: what is sent is our own text, as when an endpoint is tried.
     """
 
     seconds: float = 20.0
     tokens: int | None = None
     started: float = field(default_factory=time.monotonic)
     used: dict[Role, Usage] = field(default_factory=no_usage)
+    passage: Passage | None = field(default=None, repr=False)
+    is_ours: bool = False
 
     def left(self) -> float:
         """Seconds left, at least 0."""
@@ -89,5 +95,10 @@ class Budget:
     def share(self, seconds: float) -> Budget:
         """A part of the same turn that may take so many seconds at most, and never more than are left."""
         return Budget(
-            seconds=min(seconds, self.left()), tokens=self.tokens, started=time.monotonic(), used=self.used
+            seconds=min(seconds, self.left()),
+            tokens=self.tokens,
+            started=time.monotonic(),
+            used=self.used,
+            passage=self.passage,
+            is_ours=self.is_ours,
         )

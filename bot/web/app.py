@@ -9,20 +9,21 @@ import re
 import secrets
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException as StarletteHTTPException
+from starlette.middleware.base import RequestResponseEndpoint
 
 from bot.errors import SettingsError
 from bot.escalation import channels
 from bot.messages import messages
 from bot.models import connect
 from bot.settings import Settings
-from bot.web import metrics, pages, ui
+from bot.web import data_pages, metrics, pages, ui
 from bot.web.shield import Shield
 from policies import crisis, guidance
 from policies.crisis import Directory
@@ -34,7 +35,9 @@ log = logging.getLogger("raise.web")
 
 def prepare_environment(settings: Settings) -> None:
     """What Chainlit and its companions read when they are imported; call before that."""
-    secret = settings.auth_secret.get_secret_value() if settings.auth_secret else secrets.token_urlsafe(48)
+    secret = (
+        settings.auth_secret.get_secret_value() if settings.auth_secret else _own_secret(settings.data_dir)
+    )
     os.environ["CHAINLIT_AUTH_SECRET"] = secret
     os.environ["CHAINLIT_APP_ROOT"] = str(ui.ROOT)
     os.environ["OTEL_SDK_DISABLED"] = "true"
@@ -42,6 +45,18 @@ def prepare_environment(settings: Settings) -> None:
     os.environ["LITERAL_API_KEY"] = ""
     ui.build()
     ui.write_translation(ui.ROOT / ".chainlit" / "translations" / "en-US.json")
+
+
+def _own_secret(directory: Path) -> str:
+    """Signs cookies; made once and kept with mode 0600, so that visitors are known again after a restart."""
+    path = directory / "cookie.secret"
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with (
+        suppress(FileExistsError),
+        os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out,
+    ):
+        out.write(secrets.token_urlsafe(48))
+    return path.read_text(encoding="ascii").strip()
 
 
 async def _forget_hourly() -> None:
@@ -76,24 +91,6 @@ def _alerts(settings: Settings) -> str:
     """Who is told of danger, in words: the same sentence as in the chat."""
     said = messages()
     return said[settings.alerts_key].format(response=settings.on_call_response or said["alerts_no_promise"])
-
-
-def _forget(request: Request) -> None:
-    """Drop the conversation of whoever sent this request, if there is one."""
-    from chainlit.auth.cookie import get_token_from_cookies  # noqa: PLC0415 (Chainlit loads late)
-    from chainlit.auth.jwt import decode_jwt  # noqa: PLC0415
-
-    from bot.web import chat  # noqa: PLC0415
-
-    token = get_token_from_cookies(dict(request.cookies))
-    if not token:
-        return
-    try:
-        user = decode_jwt(token)
-    except Exception as bad:  # noqa: BLE001 (a stale or foreign cookie is nobody's)
-        log.info("a cookie was not read: %s", type(bad).__name__)
-        return
-    chat.forget(user.identifier)
 
 
 def _number_page(directory: Directory, number: str, scheme: str, verb: str) -> HTMLResponse:
@@ -133,6 +130,7 @@ def create_app(settings: Settings) -> FastAPI:
         from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
 
         await asyncio.to_thread(chat.desk.close)
+        await asyncio.to_thread(chat.close)
         if config.code.on_app_shutdown:
             await config.code.on_app_shutdown()
         shutil.rmtree(files, ignore_errors=True)
@@ -178,7 +176,11 @@ def create_app(settings: Settings) -> FastAPI:
     @app.get("/leave")
     async def leave(request: Request) -> Response:
         """Leaves nothing to go back to: what we hold of the visitor, cookies and storage are cleared on the way out."""
-        _forget(request)
+        person = data_pages.who(request)
+        if person is not None:
+            from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
+
+            chat.forget(person)
         clear = {"clear-site-data": '"cache", "cookies", "storage"'}
         if settings.quick_exit_url:
             return Response(
@@ -200,6 +202,15 @@ def create_app(settings: Settings) -> FastAPI:
         if "text/html" not in request.headers.get("accept", "text/html"):
             return JSONResponse({"detail": str(error.detail), "help": "/help"}, error.status_code)
         return HTMLResponse(pages.error_page("This page can't be shown"), error.status_code)
+
+    data_pages.add_routes(app, settings)
+
+    @app.middleware("http")
+    async def ask_first(request: Request, go_on: RequestResponseEndpoint) -> Response:
+        """In a study the chat opens once the visitor has said yes or no to it."""
+        if request.url.path == "/" and await data_pages.asks_first(settings, request):
+            return RedirectResponse("/consent", HTTPStatus.SEE_OTHER)
+        return await go_on(request)
 
     mount_chainlit(app=app, target=str(CHAT), path="/")
     app.add_middleware(Shield, origin=settings.origin)

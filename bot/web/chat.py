@@ -7,6 +7,7 @@ closed routes and the clean-up of files.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 import secrets
@@ -21,15 +22,22 @@ from chainlit.context import init_ws_context
 from chainlit.server import sio
 from chainlit.session import WebsocketSession
 
-from bot.conversation import Conversation, build_parts
+from bot.assembly import assemble
+from bot.conversation import Conversation
+from bot.correcting import corrected
+from bot.errors import SettingsError
 from bot.escalation import Desk, channels
-from bot.models.connect import endpoint
+from bot.keeping import Keeping
 from bot.responding import Words
 from bot.risk import state as risk_state
 from bot.risk.verdict import RiskLevel
 from bot.session import Session
-from bot.settings import read_settings
+from bot.settings import Mode, read_settings
 from policies.attributes import Attribute
+from privacy.detector import Detector
+from privacy.errors import PrivacyError
+from privacy.gate import Sent
+from privacy.placeholders import Placeholders
 
 FORGET_AFTER_SECONDS = 24 * 3600
 MOST_VISITORS = 5_000
@@ -38,18 +46,12 @@ MOST_CHARACTERS = 200_000
 
 log = logging.getLogger("raise.web.chat")
 settings = read_settings()
-outside = endpoint(settings)
 desk = Desk(settings.data_dir, channels(settings), tell_from=settings.on_call_level)
-parts = build_parts(
-    minimum_age=settings.minimum_age,
-    desk=desk,
-    on_call=settings.on_call_response if settings.alerts else None,
-    alerts_key=settings.alerts_key,
-    endpoint=outside,
-    turn_seconds=settings.model_turn_seconds,
-    session_tokens=settings.model_session_tokens,
-    data_dir=settings.data_dir,
-)
+parts = replace(assemble(settings, desk=desk), asks_first=settings.mode is Mode.STUDY)
+if parts.keeping is None:
+    raise SettingsError("the chat keeps nothing, and cannot say so: this is a bug")
+keeping: Keeping = parts.keeping
+outside = parts.endpoint
 
 
 @dataclass
@@ -59,6 +61,7 @@ class Visitor:
     conversation: Conversation
     seen_at: float = field(default_factory=time.monotonic)
     silence: asyncio.Task[None] | None = None
+    wants_new: bool = False
 
 
 visitors: dict[str, Visitor] = {}
@@ -110,19 +113,95 @@ def _rank(visitor: Visitor) -> int:
     return visitor.conversation.session.risk.level.rank
 
 
-def _visitor() -> Visitor:
-    now = time.monotonic()
+async def _visitor() -> Visitor:
+    """Who is here: held in memory, or taken up again from what they agreed to have kept."""
     forget_old()
     code = cl.context.session.user.identifier
-    found = visitors.setdefault(code, Visitor(_fresh(code)))
-    found.seen_at = now
+    found = visitors.get(code)
+    if found is None:
+        resumed = await _kept(code)
+        found = visitors.setdefault(code, Visitor(resumed or _fresh(code)))
+    found.seen_at = time.monotonic()
     return found
+
+
+async def _kept(code: str) -> Conversation | None:
+    """The conversation as it was, mid-question included, where it was kept and can be read."""
+    kept = await keeping.kept(code)
+    if kept is None:
+        return None
+    try:
+        session = Session.from_json(json.loads(kept.state))
+        places = Placeholders.from_json(kept.places)
+    except (ValueError, KeyError, TypeError) as bad:
+        log.error("a kept conversation was not read: %s", type(bad).__name__)
+        return None
+    return Conversation(parts, session, person=code, places=places, session_id=kept.id)
+
+
+def new_code() -> str:
+    """A pseudonym that names nobody."""
+    return "visitor-" + secrets.token_hex(12)
 
 
 @cl.header_auth_callback
 async def anonymous(_: Any) -> cl.User:
     """Each visitor gets an anonymous code of their own; it names nobody."""
-    return cl.User(identifier="visitor-" + secrets.token_hex(12))
+    return cl.User(identifier=new_code())
+
+
+# ------------------------------------------------------------------------------------------------ for the pages
+
+
+def close() -> None:
+    """The program ends: the files are closed, the redactor stopped."""
+    if isinstance(parts.detector, Detector):
+        parts.detector.close()
+    keeping.close()
+
+
+def interrupt(code: str) -> None:
+    """Consent was taken back: what is under way is cancelled, and nothing of it is kept."""
+    visitor = visitors.get(code)
+    if visitor is not None:
+        visitor.conversation.leave()
+
+
+def local_ledger(code: str) -> list[Sent]:
+    """What went to a model on this machine in this session."""
+    visitor = visitors.get(code)
+    return list(visitor.conversation.outbox.lines) if visitor and visitor.conversation.outbox else []
+
+
+def in_memory(code: str) -> int:
+    """Messages of the conversation that is held in memory."""
+    visitor = visitors.get(code)
+    return visitor.conversation.session.turn if visitor else 0
+
+
+async def correct(code: str, attribute: Attribute, value: str) -> None:
+    """Another answer in the place of one that is held, in memory and on disk."""
+    visitor = visitors.get(code)
+    places = visitor.conversation.places if visitor else Placeholders()
+    try:
+        answer = await corrected(parts, attribute, value, places)
+    except PrivacyError as failed:
+        log.error("a correction was not taken: %s", type(failed).__name__)
+        return
+    if visitor is not None:
+        visitor.conversation.correct(attribute, answer)
+    await keeping.correct(code, attribute, answer)
+
+
+async def forget_in_memory(code: str, table: str, name: str) -> None:
+    """What is erased on disk must not be written again from memory."""
+    visitor = visitors.get(code)
+    if visitor is None:
+        return
+    if table in {"sessions", "safety_plans"}:
+        forget(code)
+    elif table == "attributes":
+        visitor.conversation.drop(Attribute(name))
 
 
 # ------------------------------------------------------------------------------------------------ showing moves
@@ -225,12 +304,17 @@ async def _keep_company(visitor: Visitor) -> None:
 @cl.on_chat_start
 async def start() -> None:
     """A page was opened, reloaded, or "new chat" was pressed."""
-    visitor = _visitor()
+    visitor = await _visitor()
     before = visitor.conversation.session
-    if before.turn:
+    is_back = bool(before.turn) and not visitor.wants_new
+    if before.turn and visitor.wants_new:
         visitor.conversation = _fresh(cl.context.session.user.identifier, before)
+    visitor.wants_new = False
     if before.risk.level is RiskLevel.NONE:
-        await cl.Message(content=parts.responder.message("welcome")).send()
+        if is_back:
+            await _show(visitor.conversation.where_we_were(), visitor.conversation)
+        else:
+            await cl.Message(content=parts.responder.message("welcome")).send()
         return
     lines = parts.responder.failure(before, key="welcome_back_risk")
     message = cl.Message(content=linked(lines), actions=_actions(lines, before.turn))
@@ -241,7 +325,7 @@ async def start() -> None:
 @cl.on_message
 async def said(message: cl.Message) -> None:
     """Free text, beside quick replies too."""
-    visitor = _visitor()
+    visitor = await _visitor()
     await _close_question()
     text = message.content[:MOST_CHARACTERS] + (
         message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else ""
@@ -262,7 +346,7 @@ def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
 @cl.action_callback("choose")
 async def chose(action: cl.Action) -> None:
     """A quick reply was tapped. A second tap, or one on an old question, is dropped."""
-    visitor = _visitor()
+    visitor = await _visitor()
     conversation = visitor.conversation
     label = action.payload.get("label")
     if (
@@ -283,7 +367,7 @@ async def chose(action: cl.Action) -> None:
 @cl.action_callback("offer")
 async def took_offer(action: cl.Action) -> None:
     """A way to go on was tapped: the same as writing it."""
-    visitor = _visitor()
+    visitor = await _visitor()
     label = action.payload.get("label")
     if label not in parts.responder.every_offer() or cl.user_session.get("busy"):
         return
@@ -299,14 +383,14 @@ async def took_offer(action: cl.Action) -> None:
 @cl.on_stop
 async def stopped() -> None:
     """The person pressed stop: Chainlit has cancelled the turn, and with it the call to a model."""
-    _visitor().conversation.stop()
+    (await _visitor()).conversation.stop()
     await cl.Message(content=parts.responder.message("stopped")).send()
 
 
 @cl.action_callback("why")
 async def why(action: cl.Action) -> None:
     """The reason for the open question was asked for with a tap."""
-    visitor = _visitor()
+    visitor = await _visitor()
     conversation = visitor.conversation
     if not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
         return
@@ -339,6 +423,19 @@ async def connection_successful(sid: str) -> None:
 
 
 sio.on("connection_successful", connection_successful)
+
+_clear = sio.handlers["/"]["clear_session"]
+
+
+async def clear_session(sid: str) -> None:
+    """A new chat was asked for: what opens next begins anew; a reload goes on where it was."""
+    session = WebsocketSession.get(sid)
+    if session is not None and session.user is not None and session.user.identifier in visitors:
+        visitors[session.user.identifier].wants_new = True
+    await _clear(sid)
+
+
+sio.on("clear_session", clear_session)
 
 _delete = WebsocketSession.delete
 

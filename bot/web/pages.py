@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import date
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, select_autoescape
 
 from policies import crisis
+from policies.consent import ConsentText, ScopeText
 from policies.crisis import Country, Directory
 from policies.crisis.measured import shipped as measured
 from policies.guidance import Guidance
@@ -54,3 +56,55 @@ def error_page(title: str) -> str:
 
 def _render(name: str, **values: Any) -> str:
     return _pages.get_template(name).render(**values)
+
+
+def export_page(export: dict[str, Any]) -> str:
+    """Everything that is held of one person, to read: one self-contained page."""
+    return _render("export.html", export=export, kinds=KINDS)
+
+
+KINDS = {
+    "participants": "That you were here",
+    "consents": "What you said yes or no to",
+    "sessions": "A conversation, so that it can go on",
+    "attributes": "An answer of yours",
+    "turns": "A message and what came of it",
+    "decisions": "A decision, without your words",
+    "ledger": "Text that was sent to a model, names and numbers replaced",
+    "safety_plans": "Your safety plan",
+    "feedback": "What you said of an answer",
+}
+"""Tables in words."""
+
+
+def consent_page(
+    text: ConsentText,
+    question: ScopeText | None,
+    *,
+    number: int,
+    many: int,
+    is_first: bool,
+    answers: dict[str, bool],
+    is_study: bool,
+    single: bool,
+) -> str:
+    """One question of the consent text, or where things stand once all are answered."""
+    return _render(
+        "consent.html", text=text, question=question, number=number, many=many, is_first=is_first, answers=answers,
+        is_study=is_study, single=single,
+    )  # fmt: skip
+
+
+def my_data_page(found: dict[str, Any] | None) -> str:
+    """What is held of the visitor, in plain words, with what they may do about it; None where they have no cookie."""
+    return _render("my_data.html", found=found)
+
+
+def erase_page() -> str:
+    """Asks once more before everything is erased."""
+    return _render("erase.html")
+
+
+def receipt_page(receipt: dict[str, Any]) -> str:
+    """What was erased, to keep."""
+    return _render("receipt.html", receipt=receipt, raw=json.dumps(receipt, indent=1), kinds=KINDS)

@@ -56,7 +56,7 @@ class Shield:
                     del headers["access-control-allow-credentials"]
                 headers["content-security-policy"] = CSP
                 headers["x-content-type-options"] = "nosniff"
-                headers["referrer-policy"] = "no-referrer"
+                headers["referrer-policy"] = "same-origin"
                 headers["x-frame-options"] = "DENY"
                 headers["cross-origin-opener-policy"] = "same-origin"
                 headers["permissions-policy"] = "camera=(), microphone=(), geolocation=()"

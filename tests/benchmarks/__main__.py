@@ -198,8 +198,9 @@ def inside() -> None:
 
 
 if __name__ == "__main__":
-    from tests.benchmarks import models
+    from tests.benchmarks import models, privacy
 
     inside()
     models.main()
+    privacy.main()
     browser_turns()

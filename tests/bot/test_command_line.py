@@ -61,9 +61,9 @@ def test_a_setting_in_the_env_file_counts_and_a_misspelt_one_is_named(tmp_path: 
     assert "RAISE_PROT" in run("settings", cwd=tmp_path).stderr
 
 
-def test_study_mode_refuses_until_consent_and_a_store_exist() -> None:
-    done = run("serve", RAISE_MODE="study")
-    assert done.returncode == 2 and "consent" in done.stderr
+def test_study_mode_refuses_to_start_without_a_master_key(tmp_path: Path) -> None:
+    done = run("serve", RAISE_MODE="study", RAISE_DATA_DIR=str(tmp_path))
+    assert done.returncode == 2 and "RAISE_MASTER_KEY" in done.stderr and "new-key" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -52,10 +52,10 @@ class Server:
 
 @contextmanager
 def running(
-    folder: Path, *, code: str = "from bot.cli import main; main()", **settings: str
+    folder: Path, *, port: int = 0, code: str = "from bot.cli import main; main()", **settings: str
 ) -> Iterator[Server]:
     """A chat in a process of its own, with these settings and a data folder under `folder`."""
-    port = free_port()
+    port = port or free_port()
     log = folder / "log"
     env = {k: v for k, v in os.environ.items() if not k.startswith(("RAISE_", "CHAINLIT_"))}
     env |= {"RAISE_PORT": str(port), "RAISE_DATA_DIR": str(folder / "data"), **settings}

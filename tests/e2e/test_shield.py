@@ -65,7 +65,7 @@ def test_every_page_carries_the_headers(server: Server) -> None:
         response = ask(server, path)
         assert "default-src 'none'" in (response.getheader("content-security-policy") or "")
         assert "unsafe-eval" not in (response.getheader("content-security-policy") or "")
-        assert response.getheader("referrer-policy") == "no-referrer"
+        assert response.getheader("referrer-policy") == "same-origin"
         assert response.getheader("cache-control") == "no-store"
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 from collections.abc import AsyncIterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts, build_parts
+from bot.conversation import Conversation, Outside, Parts, build_parts
 from bot.models.openai_api import BREAKS_AFTER, OPEN_SECONDS, Breaker, Endpoint, Failure, ModelFailure
 from bot.models.remote import AssessAnswer, messages_for
 from bot.models.usage import SPEAKING, Budget, Role
@@ -18,6 +20,7 @@ from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from bot.session import Arm
 from policies.attributes import Attribute
+from tests.conftest import InProcess, keeping_in
 from tests.models.rows import ROWS, Row, table
 from tests.models.server import ANSWER, ModelServer
 
@@ -63,7 +66,17 @@ def parts_with(endpoint: Endpoint, shared: Parts, *, seconds: float = 2.0, **mor
     meaning = Meaning(encoder.built_in(), questions.shipped())
     remote = RemoteModel(endpoint, shared.model, meaning=meaning)
     opinion = ModelOpinion(endpoint, seconds=1.0)
-    return replace(shared, model=remote, opinion=opinion, turn_seconds=seconds, **more)
+    here = Outside(host="127.0.0.1", is_local=True)
+    keeping = keeping_in(tempfile.mkdtemp(prefix="raise-test-"))
+    return replace(
+        shared, model=remote, opinion=opinion, turn_seconds=seconds, outside=here, keeping=keeping,
+        detector=_found(), **more,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _found() -> InProcess:
+    return InProcess()
 
 
 async def said(conversation: Conversation, text: str) -> list[Words]:
@@ -228,7 +241,10 @@ def test_the_model_may_choose_only_among_what_was_offered() -> None:
 
 async def call(endpoint: Endpoint, seconds: float = 3.0) -> AssessAnswer:
     return await endpoint.structured(
-        Role.ASSESS, messages_for("assess", {"message": "x"}), AssessAnswer, Budget(seconds=seconds)
+        Role.ASSESS,
+        messages_for("assess", {"message": "x"}),
+        AssessAnswer,
+        Budget(seconds=seconds, is_ours=True),
     )
 
 
@@ -308,8 +324,7 @@ def test_the_table_of_the_docs_is_made_from_these_rows() -> None:
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"MODEL_BASE_URL": "https://api.example.org/v1", "MODEL": "m"}, "this machine"),
-        ({"MODEL_BASE_URL": "http://192.168.1.4:8000/v1", "MODEL": "m"}, "this machine"),
+        ({"MODEL_BASE_URL": "http://192.168.1.4:8000/v1", "MODEL": "m"}, "must be https"),
         ({"MODEL_BASE_URL": "http://127.0.0.1:1/v1"}, "name a model"),
         ({"MODEL": "m"}, "RAISE_MODEL_BASE_URL"),
         ({"MODEL_BASE_URL": "not an address", "MODEL": "m"}, "not an http address"),

@@ -168,7 +168,7 @@ async def _is_usable(server: LlamaServer, endpoint: Endpoint) -> None:
     """The slot comes free before its context is full, as nobody listens, and the next answer is whole."""
     await server.becomes(busy=False)
     assert server.metric("n_tokens_max") < CONTEXT - 1
-    await endpoint.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS))
+    await endpoint.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS, is_ours=True))
 
 
 async def test_models_are_listed(client: openai.AsyncOpenAI) -> None:
@@ -188,7 +188,7 @@ async def test_an_answer_has_its_shape(
     endpoint: Endpoint, role: Role, name: str, shape: type[BaseModel]
 ) -> None:
     asked = messages_for(name, {"message": 'He said "no" {and} left. é 😞'})
-    answer = await endpoint.structured(role, asked, shape, Budget(seconds=SECONDS))
+    answer = await endpoint.structured(role, asked, shape, Budget(seconds=SECONDS, is_ours=True))
     assert isinstance(answer, shape)
     usage = endpoint.usage[role]
     assert (usage.calls, usage.failures, endpoint.degraded(role)) == (1, 0, False)
@@ -216,13 +216,15 @@ async def test_words_come_in_pieces_with_their_usage_at_the_end(client: openai.A
 
 
 async def test_words_are_read_whole(endpoint: Endpoint) -> None:
-    said = await endpoint.spoken(Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS))
+    said = await endpoint.spoken(
+        Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS, is_ours=True)
+    )
     assert said == SAYS or (GIVEN and said)
     assert endpoint.usage[Role.ANSWER].completion_tokens > 3
 
 
 async def test_words_are_passed_on_as_they_come(endpoint: Endpoint) -> None:
-    stream = endpoint.streamed(Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS))
+    stream = endpoint.streamed(Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS, is_ours=True))
     pieces = [piece async for piece in stream]
     assert len(pieces) > 3
     assert GIVEN or "".join(pieces) == SAYS
@@ -231,14 +233,16 @@ async def test_words_are_passed_on_as_they_come(endpoint: Endpoint) -> None:
 
 async def test_texts_become_vectors(endpoint: Endpoint) -> None:
     texts = ["I cannot sleep.", "My job ended.", "I cannot sleep."]
-    first, second, third = await endpoint.embedded(texts, Budget(seconds=SECONDS))
+    first, second, third = await endpoint.embedded(texts, Budget(seconds=SECONDS, is_ours=True))
     assert len(first) == WIDTH or GIVEN
     assert np.dot(first, third) > 0.999 > np.dot(first, second)
     assert endpoint.usage[Role.EMBED].prompt_tokens > 3
 
 
 async def test_a_cancelled_call_leaves_the_server_usable(server: LlamaServer, endpoint: Endpoint) -> None:
-    call = asyncio.create_task(endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS)))
+    call = asyncio.create_task(
+        endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS, is_ours=True))
+    )
     await server.becomes(busy=True)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -248,7 +252,7 @@ async def test_a_cancelled_call_leaves_the_server_usable(server: LlamaServer, en
 
 async def test_a_spent_budget_leaves_the_server_usable(server: LlamaServer, endpoint: Endpoint) -> None:
     with pytest.raises(ModelFailure) as failed:
-        await endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=0.3))
+        await endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=0.3, is_ours=True))
     assert failed.value.kind is Failure.TIMEOUT
     await _is_usable(server, endpoint)
 
@@ -256,7 +260,7 @@ async def test_a_spent_budget_leaves_the_server_usable(server: LlamaServer, endp
 async def test_a_stream_that_is_left_leaves_the_server_usable(
     server: LlamaServer, endpoint: Endpoint
 ) -> None:
-    stream = endpoint.streamed(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS))
+    stream = endpoint.streamed(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS, is_ours=True))
     async with contextlib.aclosing(stream):
         async for _ in stream:
             break
@@ -282,7 +286,7 @@ async def test_an_endless_answer_is_cut_off(
 ) -> None:
     monkeypatch.setattr(openai_api, "LONGEST_ANSWER", 100)
     with pytest.raises(ModelFailure) as failed:
-        await endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS))
+        await endpoint.spoken(Role.ANSWER, _speak(ENDLESS), Budget(seconds=SECONDS, is_ours=True))
     assert failed.value.kind is Failure.ENDLESS
     await _is_usable(server, endpoint)
 
@@ -290,10 +294,12 @@ async def test_an_endless_answer_is_cut_off(
 async def test_calls_wait_for_each_other(endpoint: Endpoint) -> None:
     async with asyncio.TaskGroup() as calls:
         spoken = calls.create_task(
-            endpoint.spoken(Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS))
+            endpoint.spoken(Role.ANSWER, _speak("I cannot sleep."), Budget(seconds=SECONDS, is_ours=True))
         )
         levels = [
-            calls.create_task(endpoint.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS)))
+            calls.create_task(
+                endpoint.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS, is_ours=True))
+            )
             for _ in range(4)
         ]
     assert spoken.result()
@@ -303,13 +309,13 @@ async def test_calls_wait_for_each_other(endpoint: Endpoint) -> None:
 async def test_a_wrong_key_is_told_as_such(server: LlamaServer) -> None:
     stranger = Endpoint(base_url=server.url, api_key="another", models=dict.fromkeys(Role, "tested"))
     with pytest.raises(ModelFailure) as failed:
-        await stranger.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS))
+        await stranger.structured(Role.RISK, _risk(), RiskAnswer, Budget(seconds=SECONDS, is_ours=True))
     await stranger.close()
     assert failed.value.kind is Failure.AUTH
 
 
 async def test_a_question_beyond_the_context_is_rejected(server: LlamaServer, endpoint: Endpoint) -> None:
     with pytest.raises(ModelFailure) as failed:
-        await endpoint.spoken(Role.ANSWER, _speak("long, " * CONTEXT), Budget(seconds=SECONDS))
+        await endpoint.spoken(Role.ANSWER, _speak("long, " * CONTEXT), Budget(seconds=SECONDS, is_ours=True))
     assert failed.value.kind is Failure.REJECTED
     await _is_usable(server, endpoint)

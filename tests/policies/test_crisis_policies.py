@@ -12,7 +12,7 @@ import yaml
 from click.testing import CliRunner
 
 from bot.cli import cli
-from bot.cli.words import shipped_texts
+from bot.words import shipped_texts
 from policies import crisis
 from policies.crisis import cards
 from policies.crisis.checks import OLDEST_DAYS, Finding, check_directory

@@ -65,18 +65,18 @@ def test_a_reading_holds_no_sentence_and_prints_no_word(parser: Parser) -> None:
 
 
 def test_spacy_forgets_the_names_it_saw(parser: Parser) -> None:
-    from privacy.reading import _language
+    from privacy.reading import spacy_language
 
     parser.read("Zebulonia Quarrington came by and Zebulonia stayed.")
     gc.collect()
-    assert "Zebulonia" not in _language().vocab.strings
+    assert "Zebulonia" not in spacy_language().vocab.strings
 
 
 def test_a_failing_model_is_named_by_its_kind_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> Any:
         raise OSError("my secret words")
 
-    monkeypatch.setattr("privacy.reading._language", fails)
+    monkeypatch.setattr("privacy.reading.spacy_language", fails)
     with pytest.raises(ReadingError) as failed:
         Parser().read("my secret words")
     assert str(failed.value) == "OSError"

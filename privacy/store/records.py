@@ -1,0 +1,517 @@
+"""What is kept of a person: every query on it, sealed on the way in, opened on the way out.
+
+Each method that writes takes the grant it needs and checks it again; whatever has expired is never read, purged or not.
+Times are aware UTC, stored as ISO 8601 text.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlite_utils import Database
+
+from privacy.consent import ConsentRecord, Grant, Scope, ToChat, ToKeep, ToResearch, ToSend
+from privacy.errors import SealBroken
+from privacy.store.schema import NAMES, PERSONAL, SEALED
+from privacy.vault import SealKey, Vault
+
+Lifetimes = Mapping[str, timedelta]
+"""How long a category lives, counted from when it is written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptSession:
+    """A conversation that can go on.
+
+    Attributes:
+        id: of the session.
+        state: as the bot wrote it.
+        places: the placeholder map as the redactor wrote it.
+        last_at: of the last turn.
+    """
+
+    id: str
+    state: str = field(repr=False)
+    places: str = field(repr=False)
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """One thing that is held of a person, opened.
+
+    Attributes:
+        table: where.
+        name: of the row in its table.
+        category: of its retention rule.
+        at: when it came.
+        expires_at: when it goes.
+        fields: column by column; sealed ones opened, or None where they do not open.
+    """
+
+    table: str
+    name: str
+    category: str
+    at: datetime
+    expires_at: datetime
+    fields: Mapping[str, Any] = field(repr=False)
+
+
+class Records:
+    """The rows of persons, in the one database. One instance for one thread."""
+
+    def __init__(
+        self, database: Database, vault: Vault, lifetimes: Lifetimes, *, clock: Callable[[], datetime]
+    ) -> None:
+        self._db, self._vault, self._lives, self._clock = database, vault, lifetimes, clock
+
+    def _until(self, category: str, at: datetime) -> str:
+        return (at + self._lives[category]).isoformat()
+
+    def _key(self, person: str) -> SealKey:
+        key = self._vault.key(person, at=self._clock().isoformat())
+        if key is None:
+            raise SealBroken(f"no key of {person} could be made")
+        return key
+
+    def _write(self, sql: str, values: Mapping[str, Any]) -> None:
+        self._db.execute(sql, dict(values))
+
+    def _seen(self, person: str, at: datetime) -> None:
+        """The person exists, and was last here now."""
+        self._write(
+            "INSERT INTO participants VALUES (:person, 'participant', :at, :at, :until)"
+            " ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at),"
+            " expires_at = max(expires_at, excluded.expires_at)",
+            {"person": person, "at": at.isoformat(), "until": self._until("participant", at)},
+        )
+
+    # ------------------------------------------------------------------------------------------- consent
+
+    def last_consents(self, person: str) -> Mapping[Scope, ConsentRecord]:
+        """The newest answer to each scope."""
+        rows = self._db.query(
+            "SELECT * FROM consents WHERE person = :person AND expires_at > :now ORDER BY id",
+            {"person": person, "now": self._clock().isoformat()},
+        )
+        return {
+            Scope(row["scope"]): ConsentRecord(
+                scope=Scope(row["scope"]),
+                version=row["version"],
+                destination=row["destination"],
+                granted=bool(row["granted"]),
+                at=datetime.fromisoformat(row["at"]),
+            )
+            for row in rows
+        }
+
+    def add_consent(self, person: str, record: ConsentRecord) -> None:
+        """One more answer. It needs no grant: it is the grant."""
+        with self._db.atomic():
+            self._seen(person, record.at)
+            self._write(
+                "INSERT INTO consents (person, category, scope, version, destination, granted, at, expires_at)"
+                " VALUES (:person, 'consent', :scope, :version, :destination, :granted, :at, :until)",
+                {
+                    "person": person,
+                    "scope": record.scope.value,
+                    "version": record.version,
+                    "destination": record.destination,
+                    "granted": int(record.granted),
+                    "at": record.at.isoformat(),
+                    "until": self._until("consent", record.at),
+                },
+            )
+
+    # ------------------------------------------------------------------------------------------- conversations
+
+    def keep_turn(
+        self,
+        grant: Grant[ToKeep],
+        *,
+        person: str,
+        session: str,
+        number: int,
+        at: datetime,
+        state: str,
+        places: str,
+        attributes: Mapping[str, tuple[str, datetime, bool]],
+        turn_input: str,
+        decisions: Sequence[Mapping[str, Any]],
+        plan: str | None = None,
+        words: tuple[Grant[ToResearch], str] | None = None,
+    ) -> None:
+        """All of one turn, or nothing of it.
+
+        Args:
+            grant: to keep.
+            person: pseudonym.
+            session: id of the conversation.
+            number: of the turn.
+            at: when it ended.
+            state: the dialogue, so that it can go on.
+            places: the placeholder map.
+            attributes: by name: the answer as JSON, when it was given, whether it goes stale.
+            turn_input: what the dialogue was told, as JSON, so that its decisions can be derived again.
+            decisions: what was decided, without words.
+            plan: the safety plan as JSON.
+            words: what was said on both sides, redacted, with the grant for research.
+
+        Raises:
+            ConsentMissing: a grant does not hold any more.
+            StoreError: it could not be written.
+        """
+        grant.check(person)
+        key = self._key(person)
+        now = at.isoformat()
+        with self._db.atomic():
+            self._seen(person, at)
+            self._write(
+                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, :turns, :state, :places, :until)"
+                " ON CONFLICT DO UPDATE SET last_at = excluded.last_at, turns = excluded.turns, state = excluded.state,"
+                " places = excluded.places, expires_at = excluded.expires_at",
+                {
+                    "id": session, "person": person, "at": now, "turns": number,
+                    "state": key.seal(f"state {session}", state), "places": key.seal(f"places {session}", places),
+                    "until": self._until("session", at),
+                },
+            )  # fmt: skip
+            self._keep_attributes(key, person, attributes)
+            spoken = None
+            if words is not None:
+                words[0].check(person)
+                spoken = key.seal(f"words {session} {number}", words[1])
+            self._write(
+                "INSERT OR REPLACE INTO turns VALUES"
+                " (:session, :number, :person, :category, :at, :input, :words, :until)",
+                {
+                    "session": session, "number": number, "person": person, "at": now, "words": spoken,
+                    "category": "turn" if spoken is None else "transcript",
+                    "input": key.seal(f"input {session} {number}", turn_input),
+                    "until": self._until("turn" if spoken is None else "transcript", at),
+                },
+            )  # fmt: skip
+            for position, decision in enumerate(decisions):
+                self._write(
+                    "INSERT OR REPLACE INTO decisions VALUES (:session, :number, :position, :person, 'decision', :at,"
+                    " :outcome, :reason, :basis, :sufficiency, :attribute, :domain, :stakes, :plan, :until)",
+                    {
+                        **decision, "session": session, "number": number, "position": position, "person": person,
+                        "at": now, "until": self._until("decision", at),
+                    },
+                )  # fmt: skip
+            if plan is not None:
+                self._write(
+                    "INSERT OR REPLACE INTO safety_plans VALUES (:person, 'safety_plan', :entries, :at, :until)",
+                    {
+                        "person": person, "entries": key.seal("entries", plan), "at": now,
+                        "until": self._until("safety_plan", at),
+                    },
+                )  # fmt: skip
+
+    def _keep_attributes(
+        self, key: SealKey, person: str, attributes: Mapping[str, tuple[str, datetime, bool]]
+    ) -> None:
+        known = {
+            row["attribute"]
+            for row in self._db.query("SELECT attribute FROM attributes WHERE person = :p", {"p": person})
+        }
+        for gone in known - set(attributes):
+            self._write(
+                "DELETE FROM attributes WHERE person = :p AND attribute = :a", {"p": person, "a": gone}
+            )
+        for name, (value, collected_at, is_volatile) in attributes.items():
+            category = "volatile_attribute" if is_volatile else "stable_attribute"
+            self._write(
+                "INSERT OR REPLACE INTO attributes VALUES (:person, :name, :category, :value, :at, :until)",
+                {
+                    "person": person, "name": name, "category": category, "value": key.seal(f"value {name}", value),
+                    "at": collected_at.isoformat(), "until": self._until(category, collected_at),
+                },
+            )  # fmt: skip
+
+    def last_session(self, person: str) -> KeptSession | None:
+        """The newest conversation that has not expired, or None.
+
+        Raises:
+            SealBroken: it does not open.
+        """
+        key = self._vault.key(person, make=False)
+        row = next(
+            iter(
+                self._db.query(
+                    "SELECT * FROM sessions WHERE person = :person AND expires_at > :now ORDER BY last_at DESC LIMIT 1",
+                    {"person": person, "now": self._clock().isoformat()},
+                )
+            ),
+            None,
+        )
+        if row is None or key is None:
+            return None
+        return KeptSession(
+            id=row["id"],
+            state=key.open(f"state {row['id']}", row["state"]),
+            places=key.open(f"places {row['id']}", row["places"]),
+            last_at=datetime.fromisoformat(row["last_at"]),
+        )
+
+    def live_attributes(self, person: str) -> dict[str, str]:
+        """The answers that have not expired, by attribute, as they were written."""
+        key = self._vault.key(person, make=False)
+        if key is None:
+            return {}
+        rows = self._db.query(
+            "SELECT * FROM attributes WHERE person = :p AND expires_at > :now",
+            {"p": person, "now": self._clock().isoformat()},
+        )
+        return {row["attribute"]: key.open(f"value {row['attribute']}", row["value"]) for row in rows}
+
+    def turn_inputs(self, session: str) -> Iterator[tuple[int, str | None]]:
+        """What the dialogue was told, turn by turn; None where it is not there or does not open any more."""
+        rows = list(
+            self._db.query(
+                "SELECT * FROM turns WHERE session = :s AND expires_at > :now ORDER BY number",
+                {"s": session, "now": self._clock().isoformat()},
+            )
+        )
+        for row in rows:
+            key = self._vault.key(row["person"], make=False)
+            try:
+                told = key.open(f"input {session} {row['number']}", row["input"]) if key else None
+            except SealBroken:
+                told = None
+            yield row["number"], told
+
+    def decisions(self, session: str) -> list[dict[str, Any]]:
+        """What was decided in a conversation, in order; without a word of it, after erasure too."""
+        return list(
+            self._db.query(
+                "SELECT * FROM decisions WHERE session = :s AND expires_at > :now ORDER BY number, position",
+                {"s": session, "now": self._clock().isoformat()},
+            )
+        )
+
+    # ------------------------------------------------------------------------------------------- ledger, feedback
+
+    def note_sent(
+        self,
+        grant: Grant[ToSend] | Grant[ToChat],
+        *,
+        person: str,
+        destination: str,
+        model: str,
+        role: str,
+        entities: Mapping[str, int],
+        size: int,
+        digest: str,
+        content: str,
+        consented_to: str,
+    ) -> None:
+        """One message that goes out, before it goes.
+
+        Args:
+            grant: to send to that destination, or to chat where it stays on this machine.
+            person: pseudonym.
+            destination: host.
+            model: its name.
+            role: what it is asked to be.
+            entities: how many of each kind were replaced.
+            size: bytes sent.
+            digest: keyed hash of what is sent.
+            content: the exact redacted text.
+            consented_to: the destination that the grant must be for.
+
+        Raises:
+            ConsentMissing: the grant does not hold any more.
+        """
+        grant.check(person, destination=consented_to)
+        at = self._clock()
+        number = secrets.randbits(62)
+        with self._db.atomic():
+            self._seen(person, at)
+            self._write(
+                "INSERT INTO ledger VALUES (:id, :person, 'ledger', :at, :destination, :model, :role, :entities, :bytes,"
+                " :digest, :content, :until)",
+                {
+                    "id": number, "person": person, "at": at.isoformat(), "destination": destination, "model": model,
+                    "role": role, "entities": json.dumps(entities, sort_keys=True), "bytes": size, "digest": digest,
+                    "content": self._key(person).seal(f"content {number}", content),
+                    "until": self._until("ledger", at),
+                },
+            )  # fmt: skip
+
+    def keep_feedback(
+        self, grant: Grant[ToKeep], *, person: str, session: str, number: int, rating: int, note: str
+    ) -> None:
+        """A rating of one answer, and a redacted note.
+
+        Raises:
+            ConsentMissing: the grant does not hold any more.
+        """
+        grant.check(person)
+        at = self._clock()
+        row = secrets.randbits(62)
+        with self._db.atomic():
+            self._seen(person, at)
+            self._write(
+                "INSERT INTO feedback VALUES (:id, :person, 'feedback', :session, :number, :at, :rating, :note, :until)",
+                {
+                    "id": row, "person": person, "session": session, "number": number, "at": at.isoformat(),
+                    "rating": rating, "note": self._key(person).seal(f"note {row}", note) if note else None,
+                    "until": self._until("feedback", at),
+                },
+            )  # fmt: skip
+
+    # ------------------------------------------------------------------------------------------- everything of one
+
+    def held(self, person: str) -> Iterator[Held]:
+        """Everything of a person that has not expired, opened, table by table."""
+        key = self._vault.key(person, make=False)
+        now = self._clock().isoformat()
+        for table in PERSONAL:
+            rows = self._db.query(
+                f"SELECT * FROM {table} WHERE person = :p AND expires_at > :now",  # noqa: S608 (our own names)
+                {"p": person, "now": now},
+            )
+            for row in list(rows):
+                opened = dict(row)
+                for column in SEALED.get(table, ()):
+                    if row[column] is not None:
+                        opened[column] = self._opened(key, table, column, row)
+                at = str(row.get("collected_at") or row.get("at") or row.get("last_at"))
+                yield Held(
+                    table=table,
+                    name=_row_name(table, row),
+                    category=row["category"],
+                    at=datetime.fromisoformat(at),
+                    expires_at=datetime.fromisoformat(row["expires_at"]),
+                    fields=opened,
+                )
+
+    @staticmethod
+    def _opened(key: SealKey | None, table: str, column: str, row: Mapping[str, Any]) -> str | None:
+        try:
+            return key.open(field_name(table, column, row), row[column]) if key else None
+        except SealBroken:
+            return None
+
+    def tokens(self, person: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
+        """Every sealed value of a person: table, column and row."""
+        for table, columns in SEALED.items():
+            rows = self._db.query(
+                f"SELECT rowid AS row_number, * FROM {table} WHERE person = :p",  # noqa: S608 (our own names)
+                {"p": person},
+            )
+            for row in list(rows):
+                for column in columns:
+                    if row[column] is not None:
+                        yield table, column, row
+
+    def reseal(self, person: str, *, most: int = 500) -> Iterator[int]:
+        """Seal every value of a person under the newest key; yields how many were done after each batch.
+
+        What is sealed under it already is left, so that a run that was cut goes on where it was.
+        """
+        key = self._vault.key(person, make=False)
+        if key is None:
+            return
+        batch: list[tuple[str, str, int, str]] = []
+        done = 0
+
+        def write() -> int:
+            with self._db.atomic():
+                for table, column, number, token in batch:
+                    self._db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", [token, number])  # noqa: S608
+            count = len(batch)
+            batch.clear()
+            return count
+
+        for table, column, row in self.tokens(person):
+            if key.is_newest(row[column]):
+                continue
+            name = field_name(table, column, row)
+            batch.append((table, column, row["row_number"], key.seal(name, key.open(name, row[column]))))
+            if len(batch) >= most:
+                done += write()
+                yield done
+        if batch:
+            done += write()
+            yield done
+
+    def correct(self, grant: Grant[ToKeep], person: str, attribute: str, value: str) -> bool:
+        """Put another answer in the place of one that is held; False where there is none (GDPR Art. 16)."""
+        grant.check(person)
+        token = self._key(person).seal(f"value {attribute}", value)
+        with self._db.atomic():
+            done = self._db.execute(
+                "UPDATE attributes SET value = :value WHERE person = :p AND attribute = :a",
+                {"value": token, "p": person, "a": attribute},
+            )
+        return bool(done.rowcount)
+
+    def delete(self, person: str, table: str, name: str) -> int:
+        """One row of a person; a conversation goes with its turns. The number of rows.
+
+        Raises:
+            ValueError: there is no such table.
+        """
+        if table not in PERSONAL:
+            raise ValueError(f"{table}: not a table of persons")
+        column = NAMES[table]
+        with self._db.atomic():
+            count = 0
+            if table == "sessions":
+                count += self._db.execute(
+                    "DELETE FROM turns WHERE session = ? AND person = ?", [name, person]
+                ).rowcount
+                self._db.execute(
+                    "UPDATE decisions SET person = NULL WHERE session = ? AND person = ?", [name, person]
+                )
+            where = f"{column} = ? AND person = ?"
+            values: list[Any] = [name, person]
+            if table == "turns":
+                session, number = name.split(" ")
+                where, values = "session = ? AND number = ? AND person = ?", [session, number, person]
+            count += self._db.execute(f"DELETE FROM {table} WHERE {where}", values).rowcount  # noqa: S608
+        return count
+
+    def delete_all(self, person: str) -> dict[str, int]:
+        """Every row of a person, by table; decisions stay without their person."""
+        counts: dict[str, int] = {}
+        with self._db.atomic():
+            for table in reversed(PERSONAL):
+                if table == "decisions":
+                    done = self._db.execute("UPDATE decisions SET person = NULL WHERE person = ?", [person])
+                    counts["decisions unlinked"] = done.rowcount
+                    continue
+                done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608
+                counts[table] = done.rowcount
+        return {table: count for table, count in counts.items() if count}
+
+    def persons(self) -> list[str]:
+        """Everybody of whom there is a row."""
+        return [row["person"] for row in self._db.query("SELECT person FROM participants ORDER BY person")]
+
+
+def field_name(table: str, column: str, row: Mapping[str, Any]) -> str:
+    """The name that a sealed value carries inside."""
+    if table == "sessions":
+        return f"{column} {row['id']}"
+    if table == "attributes":
+        return f"{column} {row['attribute']}"
+    if table == "turns":
+        return f"{column} {row['session']} {row['number']}"
+    if table in ("ledger", "feedback"):
+        return f"{column} {row['id']}"
+    return column
+
+
+def _row_name(table: str, row: Mapping[str, Any]) -> str:
+    if table in ("turns", "decisions"):
+        return f"{row['session']} {row['number']}"
+    return str(row[NAMES[table]])
