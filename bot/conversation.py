@@ -180,6 +180,8 @@ def build_parts(
     brain = encoder.built_in()
     guided = GuidedModel(brain, minimum_age=minimum_age)
     model, opinion = _speakers(guided, endpoint, brain, data_dir)
+    if endpoint is not None:
+        vocabulary.is_ours("warm up")
     return Parts(
         stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
         parser=_warm_parser() if detector is None else None,

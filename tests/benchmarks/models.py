@@ -11,15 +11,19 @@ import asyncio
 import multiprocessing
 import random
 import statistics
+import tempfile
 import time
 from asyncio import events
 from typing import Any
 
 import openai
 
-from bot.conversation import Conversation, Parts, build_parts
+from bot.assembly import detector
+from bot.conversation import Conversation, Outside, Parts, build_parts
 from bot.models.openai_api import Endpoint
 from bot.models.usage import SPEAKING
+from bot.settings import read_settings
+from tests.conftest import keeping_in
 from tests.models.server import ModelServer
 from tests.models.test_failures import PERSON, WORRY
 
@@ -30,10 +34,24 @@ def _endpoint(url: str) -> Endpoint:
     return Endpoint(base_url=url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
 
 
+def _parts(endpoint: Endpoint) -> Parts:
+    """As served: redacted in a worker, through the gate, the ledger in memory."""
+    finds = detector(read_settings())
+    finds.start()
+    here: Any = keeping_in(tempfile.mkdtemp(prefix="raise-bench-"))
+    return build_parts(
+        endpoint=endpoint, detector=finds, keeping=here, outside=Outside(host="127.0.0.1", is_local=True)
+    )
+
+
 async def _talk(parts: Parts, seed: int, *, think: float = 0.0) -> int:
     """One conversation to its answer; turns taken."""
     rng = random.Random(seed)
-    conversation, text, turns = Conversation.start(parts, seed=seed, country="GB"), WORRY, 0
+    conversation, text, turns = (
+        Conversation.start(parts, seed=seed, country="GB", person=f"bench-{seed}"),
+        WORRY,
+        0,
+    )
     while turns < 8:
         asked = None
         async for words in conversation.receive(text):
@@ -49,7 +67,7 @@ async def _talk(parts: Parts, seed: int, *, think: float = 0.0) -> int:
 async def overhead() -> None:
     server = ModelServer()
     endpoint = _endpoint(server.url)
-    parts = build_parts(endpoint=endpoint)
+    parts = _parts(endpoint)
     await _talk(parts, 0)
     server.said.clear()
     began = time.perf_counter()
@@ -88,7 +106,7 @@ async def at_once() -> None:
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(theirs,))
     process.start()
     endpoint = _endpoint(ours.recv())
-    parts = build_parts(endpoint=endpoint)
+    parts = _parts(endpoint)
     await _talk(parts, 0)
     steps: list[float] = []
     run = events.Handle._run
@@ -129,7 +147,7 @@ async def at_once() -> None:
 
 
 def main() -> None:
-    # asyncio.run(overhead())
+    asyncio.run(overhead())
     asyncio.run(at_once())
 
 

@@ -75,10 +75,12 @@ def values() -> None:
         began = time.perf_counter()
         rows = [(i, key.seal(f"content {i}", f"a line of what was sent, number {i}")) for i in range(VALUES)]
         sealing = time.perf_counter() - began
-        store.db.execute("INSERT INTO participants VALUES ('ann', 'participant', '2026', '2026', '2099')")
+        store.db.execute(
+            "INSERT INTO participants VALUES ('ann', 'participant', '2026-11-30T00:00:00+00:00', '2026-11-30T00:00:00+00:00', '2099-01-01T00:00:00+00:00')"
+        )
         with store.db.atomic():
             store.db.conn.executemany(
-                "INSERT INTO ledger VALUES (?, 'ann', 'ledger', '2026-11-30T00:00:00+00:00', 'h', 'm', 'r', '{}', 1, 'd', ?, '2099')", rows
+                "INSERT INTO ledger VALUES (?, 'ann', 'ledger', '2026-11-30T00:00:00+00:00', 'h', 'm', 'r', '{}', 1, 'd', ?, '2099-01-01T00:00:00+00:00')", rows
             )  # fmt: skip
         began = time.perf_counter()
         done = sum(1 for _ in records.held("ann"))
