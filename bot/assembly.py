@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from collections.abc import Callable
@@ -137,7 +138,7 @@ def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True
     finds = detector(settings) if needs_privacy else None
     if finds is not None:
         threading.Thread(target=_started, args=(finds,), daemon=True, name="redactor-start").start()
-    return build_parts(
+    parts = build_parts(
         minimum_age=settings.minimum_age,
         desk=desk,
         on_call=settings.on_call_response if settings.alerts else None,
@@ -150,6 +151,14 @@ def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True
         keeping=keeping(settings) if needs_privacy else None,
         outside=where,
     )
+    settle()
+    return parts
+
+
+def settle() -> None:
+    """What is loaded once and for all is left out of later garbage collections, whose pauses people would wait through."""
+    gc.collect()
+    gc.freeze()
 
 
 def _started(finds: Detector) -> None:

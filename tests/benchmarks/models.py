@@ -18,7 +18,7 @@ from typing import Any
 
 import openai
 
-from bot.assembly import detector
+from bot.assembly import detector, settle
 from bot.conversation import Conversation, Outside, Parts, build_parts
 from bot.models.openai_api import Endpoint
 from bot.models.usage import SPEAKING
@@ -108,6 +108,7 @@ async def at_once() -> None:
     endpoint = _endpoint(ours.recv())
     parts = _parts(endpoint)
     await _talk(parts, 0)
+    settle()
     steps: list[float] = []
     run = events.Handle._run
 
