@@ -56,9 +56,9 @@ from policies.crisis import Directory, cards
 from policies.domains import Domain
 from policies.errors import EncoderError
 from policies.planning.library import starter_entries
-from privacy.consent import Scope
+from privacy.consent import Grant, Scope, ToSend
 from privacy.errors import PrivacyError, RedactionFailed
-from privacy.gate import Passage, Redacts
+from privacy.gate import Passage, Redacts, RedactsNow
 from privacy.placeholders import Placeholders
 from privacy.reading import Reading, ReadingError, TimedParser
 from privacy.spans import Redaction
@@ -334,6 +334,7 @@ class Conversation:
             person: pseudonym.
         """
         answers: dict[Attribute, Answer] = {}
+        places = Placeholders()
         at = parts.clock()
         risk = RiskState()
         if profile:
@@ -341,7 +342,10 @@ class Conversation:
 
             brain = encoder.built_in()
             reader = Reader(brain)
-            for attribute, text in profile.items():
+            for attribute, told_text in profile.items():
+                text = told_text
+                if isinstance(parts.detector, RedactsNow):
+                    text = places.apply(told_text, parts.detector.redact_now(told_text).spans)
                 verdict = parts.stages.heard(text, state=risk, answering=attribute)
                 risk = risk_state.after(risk, verdict, says_safe=False)
                 read = reader.read(text, brain.encode([text])[0], at=at, pending=attribute, profile=Profile())
@@ -356,7 +360,7 @@ class Conversation:
         session = Session(
             arm=arm, seed=seed, country=country, profile=Profile(answers), risk=risk, is_minor=is_minor
         )
-        return cls(parts, session, person=person)
+        return cls(parts, session, person=person, places=places)
 
     async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncGenerator[Words, None]:
         """A quick reply was tapped.
@@ -369,8 +373,21 @@ class Conversation:
             pending = self._session.pending
             if attribute is not None and (pending is None or pending.attribute is not attribute):
                 return
-            async for words in self._turn(label, chosen=True):
+            async for words in self._turn(label, chosen=self._is_offered(label)):
                 yield words
+
+    def _is_offered(self, label: str) -> bool:
+        """Whether a label is a quick reply of the open question: anything else is a person's own words."""
+        session = self._session
+        if session.pending is None or session.topic is None:
+            return False
+        move = Ask(
+            attribute=session.pending.attribute,
+            variant=0,
+            domain=session.topic.assessment.domain,
+            sufficiency=0.0,
+        )
+        return label in self._parts.responder.render(move, session).choices
 
     async def receive(self, text: str) -> AsyncGenerator[Words, None]:
         """One message in; its moves out, each as soon as it is known.
@@ -400,11 +417,16 @@ class Conversation:
             is_local=is_local,
             redactor=parts.detector,
             places=self.places,
-            grant=lambda: keeping.may_chat(person) if is_local else keeping.may_send(person),
+            grant=lambda: keeping.may_chat(person) if is_local else self._may_send(),
             ledger=self.outbox,
             key=secrets.token_bytes(32),
             is_ours=vocabulary.is_ours,
         )
+
+    async def _may_send(self) -> Grant[ToSend] | None:
+        """The grant to send, as it stands now; none once an age under the minimum was said."""
+        keeping = self._parts.keeping
+        return None if keeping is None or self._session.is_minor else await keeping.may_send(self._person)
 
     def stop(self) -> None:
         """Cut the turn that is under way: calls to a model are cancelled, nothing more of it is shown."""
@@ -434,23 +456,25 @@ class Conversation:
         before = self._session
         text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()
-        if self._parts.keeping is not None and not before.turn and not self._parts.asks_first:
-            await self._agree_to_chat()
         left = (
             None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
         )
         turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left, passage=self._passage))
         if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
             turn.looking = asyncio.ensure_future(self._parts.detector.redact(text))
-        self._second = Second.asked(self._parts.opinion, text, before=self._second, budget=turn.budget)
+        asked = self._parts.opinion if len(text) <= LONGEST_ANSWERED else None
+        self._second = Second.asked(asked, text, before=self._second, budget=turn.budget)
         referred = False
         self._running = turn
         try:
             verdict = await self._screened(text, turn.looking)
+            await self._agree_to_chat(before, verdict)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
                 async for words in moves:
                     referred = referred or _is_referral(words)
                     yield self._restored(words, turn)
+            if turn.is_cut:
+                raise _Interrupted  # noqa: TRY301 (handled right below, like one from within)
             if not await self._kept(before, turn):
                 yield self._parts.responder.render(Say(key="unsaved"), self._session)
         except _Interrupted:
@@ -465,6 +489,8 @@ class Conversation:
                 yield words
         finally:
             self._running = None
+            if self._passage is not None:
+                self._passage.forget()
             if turn.looking is not None:
                 turn.looking.add_done_callback(_swallow)
             self._recent.append(text[:RECENT_CHARACTERS])
@@ -540,10 +566,12 @@ class Conversation:
         keeping = self._parts.keeping
         return keeping is not None and await keeping.allows(self._person, Scope.CHAT)
 
-    async def _agree_to_chat(self) -> None:
-        """Who writes to a demo has agreed to chat, which keeps nothing; a study asks first."""
+    async def _agree_to_chat(self, before: Session, verdict: Verdict) -> None:
+        """Who writes to a demo has agreed to chat, which keeps nothing; a study asks first. Danger does not wait for it."""
         keeping = self._parts.keeping
-        if keeping is not None and not await keeping.allows(self._person, Scope.CHAT):
+        if keeping is None or before.turn or self._parts.asks_first or verdict.level is RiskLevel.IMMINENT:
+            return
+        if not await keeping.allows(self._person, Scope.CHAT):
             await keeping.answer(self._person, Scope.CHAT, granted=True)
 
     def _restored(self, words: Words, turn: _Turn) -> Words:
@@ -563,8 +591,6 @@ class Conversation:
         if not turn.events and self._session.risk == before.risk:
             return True
         if self._session.is_minor:
-            if not before.is_minor:
-                await keeping.withdraw(self._person)
             return True
         spent = turn.budget.spent()
         session = replace(self._session, model_tokens=self._session.model_tokens + spent)
@@ -691,6 +717,8 @@ class Conversation:
         step = self._stepped(
             session, Said(at=at, text=turn.safe, verdict=verdict, understood=understood), turn
         )
+        if step.session.is_minor and not session.is_minor and parts.keeping is not None:
+            await parts.keeping.withdraw(self._person)
         for move in step.moves:
             if not isinstance(move, Ask):
                 yield await self._worded(move, step.session)

@@ -56,8 +56,8 @@ class Consents:
     Who only chats leaves nothing behind, not even a note that they were here. A study keeps every answer.
     """
 
-    def __init__(self, records: Records, *, always: bool) -> None:
-        self._records, self._always = records, always
+    def __init__(self, records: Records, *, always: bool, is_erased: Callable[[str], bool]) -> None:
+        self._records, self._always, self._is_erased = records, always, is_erased
         self._memory = MemoryConsents()
 
     def last_consents(self, person: str) -> Mapping[Scope, ConsentRecord]:
@@ -68,7 +68,7 @@ class Consents:
         """One more answer."""
         on_disk = bool(self._records.last_consents(person))
         means_keeping = record.granted and record.scope in KEPT_FOR_LATER
-        if not (self._always or on_disk or means_keeping):
+        if self._is_erased(person) or not (self._always or on_disk or means_keeping):
             self._memory.add_consent(person, record)
             return
         for earlier in self._memory.last_consents(person).values():
@@ -147,16 +147,25 @@ class Keeping:
         self.vault = Vault(directory, masters)
         self.audit = AuditLog(directory)
         self.records = Records(self.store.db, self.vault, lifetimes, clock=self._clock)
-        self.consents = Consents(self.records, always=always)
+        self.consents = Consents(self.records, always=always, is_erased=self.audit.was_erased)
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
         self.rights.replay_erasures()
+        self.purge_now()
 
     async def run(
         self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
     ) -> _Result:
         """A call in the one thread that may touch the store."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *arguments, **more))
+
+    def purge_now(self) -> dict[str, int]:
+        """Delete what has expired; in the store's thread. Where the log cannot be written nothing is deleted."""
+        try:
+            return self.rights.purge()
+        except PrivacyError as failed:
+            log.error("nothing was purged: %s", type(failed).__name__)
+            return {}
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -201,9 +210,21 @@ class Keeping:
 
     async def withdraw(self, person: str) -> None:
         """Take every yes but chatting back."""
-        for scope in Scope:
-            if scope is not Scope.CHAT and await self.allows(person, scope):
-                await self.answer(person, scope, granted=False)
+
+        def take_back() -> None:
+            at = self._clock()
+            held = [s for s in Scope if s is not Scope.CHAT and self.ledger.allows(person, s)]
+            self.ledger.withdraw(person, at=at)
+            for scope in held:
+                try:
+                    self.audit.append(
+                        EventKind.CONSENT, at=at, subject=person, key=self.vault.audit_key(person),
+                        counts={"scope": scope.value, "granted": False, "version": self.ledger.version.version},
+                    )  # fmt: skip
+                except PrivacyError as failed:
+                    log.error("a withdrawal was not logged: %s", type(failed).__name__)
+
+        await self.run(take_back)
 
     async def may_send(self, person: str) -> Grant[ToSend] | None:
         """The grant to send, as it stands now."""
@@ -224,7 +245,7 @@ class Keeping:
 
         def write() -> bool:
             grant = self.ledger.grant(person, ToKeep)
-            if grant is None:
+            if grant is None or self.audit.was_erased(person):
                 return False
             research = self.ledger.grant(person, ToResearch)
             session = record.session
@@ -269,11 +290,21 @@ class Keeping:
 
         await self.run(write)
 
-    async def kept(self, person: str) -> KeptSession | None:
-        """The conversation that can go on, or None; what cannot be opened is as if it were not there."""
+    async def kept(self, person: str) -> tuple[KeptSession, frozenset[str]] | None:
+        """The conversation that can go on, with the attributes that have not expired; None where there is none.
+
+        What cannot be opened is as if it were not there, and so is what the person no longer agrees to have kept.
+        """
+
+        def found() -> tuple[KeptSession, frozenset[str]] | None:
+            if not self.ledger.allows(person, Scope.KEEP):
+                return None
+            session = self.records.last_session(person)
+            return (session, frozenset(self.records.live_attributes(person))) if session else None
+
         try:
-            return await self.run(self.records.last_session, person)
-        except PrivacyError as failed:
+            return await self.run(found)
+        except Exception as failed:  # noqa: BLE001 (a damaged file must not keep anybody from the chat)
             log.error("a kept conversation does not open: %s", type(failed).__name__)
             return None
 

@@ -57,13 +57,13 @@ def _work(pipe: Connection, options: Options) -> None:
     pipe.send(("ready", ""))
     while True:
         try:
-            text = pipe.recv()
+            number, text = pipe.recv()
         except (EOFError, OSError, KeyboardInterrupt):
             return
         try:
-            pipe.send(("done", redactor.redact(text)))
+            pipe.send(("done", (number, redactor.redact(text))))
         except RedactionFailed as failed:
-            pipe.send(("failed", str(failed)))
+            pipe.send(("failed", (number, str(failed))))
 
 
 class Detector:
@@ -81,6 +81,8 @@ class Detector:
         self._process: Any = None
         self._pipe: Connection | None = None
         self._starting = threading.Lock()
+        self._one = threading.Lock()
+        self._number = 0
         self.replaced = 0
 
     # ------------------------------------------------------------------------------------------- life
@@ -147,28 +149,36 @@ class Detector:
             raise RedactionFailed("too many were waiting") from None
 
     def redact_now(self, text: str) -> Redaction:
-        """The same for callers without an event loop; one at a time.
+        """The same for callers without an event loop; one at a time, and never another message's answer.
 
         Raises:
             RedactionFailed: as above.
         """
+        with self._one:
+            return self._asked(text)
+
+    def _asked(self, text: str) -> Redaction:
         if self._process is None or not self._process.is_alive():
             self.start()
         pipe = self._pipe
         if pipe is None:
             raise RedactionFailed("there is no redactor")
         try:
-            pipe.send(text)
+            self._number += 1
+            pipe.send((self._number, text))
             if not pipe.poll(self._seconds):
                 log.error("the redactor did not answer within %.1f s and is replaced", self._seconds)
                 threading.Thread(target=self._replace, daemon=True, name="redactor-replaced").start()
                 self._forget()
                 raise RedactionFailed("too slow")
-            state, found = pipe.recv()
+            state, (number, found) = pipe.recv()
         except (EOFError, OSError):
             threading.Thread(target=self._replace, daemon=True, name="redactor-replaced").start()
             self._forget()
             raise RedactionFailed("the redactor ended") from None
+        if number != self._number:
+            self._forget()
+            raise RedactionFailed("an answer to another message")
         if state != "done":
             raise RedactionFailed(str(found))
         redaction: Redaction = found

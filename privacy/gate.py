@@ -12,7 +12,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from privacy.consent import Grant, ToChat, ToSend
 from privacy.errors import ConsentMissing, RedactionFailed
@@ -53,6 +53,15 @@ class Sent:
     size: int
     digest: str
     content: str = field(repr=False)
+
+
+@runtime_checkable
+class RedactsNow(Protocol):
+    """The same for callers without an event loop."""
+
+    def redact_now(self, text: str) -> Redaction:
+        """The redaction of a text, or RedactionFailed."""
+        ...
 
 
 class LedgerKeeper(Protocol):
@@ -126,6 +135,10 @@ class Passage:
         await self.ledger.note(line, grant)
         return safe
 
+    def forget(self) -> None:
+        """A turn is over: no raw text of it stays here."""
+        self._clean.clear()
+
     async def texts(self, *, model: str, role: str, texts: Sequence[str]) -> list[str]:
         """The same for bare texts, as an embedding takes them."""
         made = await self.out(
@@ -138,6 +151,8 @@ class Passage:
         try:
             data = json.loads(content)
         except ValueError:
+            return await self._made_safe(content)
+        if not isinstance(data, dict | list):
             return await self._made_safe(content)
         entities: dict[str, int] = {}
 

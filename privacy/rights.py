@@ -99,8 +99,8 @@ class _Needles:
     values: set[bytes] = field(default_factory=set, repr=False)
     tokens: set[bytes] = field(default_factory=set, repr=False)
 
-    def add_value(self, text: str) -> None:
-        for piece in _leaves(text):
+    def add_value(self, text: str, *, is_theirs: bool = False) -> None:
+        for piece in _leaves(text, is_theirs=is_theirs):
             if len(piece) >= SHORTEST_VALUE:
                 self.values.add(piece[:LONGEST_NEEDLE].encode())
 
@@ -116,20 +116,20 @@ _WORDS_OF_A_PERSON = frozenset(
 )
 
 
-def _leaves(text: str) -> Iterator[str]:
+def _leaves(text: str, *, is_theirs: bool = False) -> Iterator[str]:
     """The texts inside a JSON value, or the text itself; codes and names of our own are left out."""
     try:
-        waiting = [(json.loads(text), False)]
+        waiting = [(json.loads(text), is_theirs)]
     except ValueError:
         yield text
         return
     while waiting:
-        found, is_theirs = waiting.pop()
+        found, theirs = waiting.pop()
         if isinstance(found, dict):
-            waiting += [(v, is_theirs or k in _WORDS_OF_A_PERSON) for k, v in found.items()]
+            waiting += [(v, theirs or k in _WORDS_OF_A_PERSON) for k, v in found.items()]
         elif isinstance(found, list):
-            waiting += [(v, is_theirs) for v in found]
-        elif isinstance(found, str) and (is_theirs or not _MACHINE.fullmatch(found)):
+            waiting += [(v, theirs) for v in found]
+        elif isinstance(found, str) and (theirs or not _MACHINE.fullmatch(found)):
             yield found
 
 
@@ -210,6 +210,7 @@ class Rights:
             AuditBroken: the intent could not be logged, and nothing was erased.
             ResidueFound: something is left.
         """
+        whole = table in ("attributes", "safety_plans")
         needles = _Needles()
         for row in self._records.held(person):
             belongs = row.table == table and row.name == name
@@ -220,7 +221,9 @@ class Rights:
         kept = self._texts(person, without=(table, name))
         needles.values = {v for v in needles.values if not any(v in text for text in kept)}
         self._begin(person, {"table": table})
-        count = self._records.delete(person, table, name)
+        counts = {table: self._records.delete(person, table, name)}
+        if whole:
+            counts |= self._records.scrub(person, table, name)
         old = [token for _, _, token in self._tokens(person)]
         if self._vault.begin_rotation(person) is not None:
             for _ in self._records.reseal(person):
@@ -228,7 +231,7 @@ class Rights:
             self._vault.end_rotation(person)
         for token in old:
             needles.add_token(token)
-        return self._finish(person, f"one of {table}", {table: count}, needles, bury=False)
+        return self._finish(person, f"one of {table}", counts, needles, bury=False)
 
     def erase_all(self, person: str) -> Receipt:
         """Everything: key, rows, traces in files.
@@ -238,13 +241,20 @@ class Rights:
             ResidueFound: something is left.
         """
         needles = self._needles(person)
+        clear = self.scan(_Needles(values=set(needles.values)), orphans=False)
+        if clear.found:
+            raise ResidueFound(
+                "before anything was destroyed, something of it stands in clear in "
+                + "; ".join(clear.found[:5])
+                + ": remove that first"
+            )
         audit_key = self._vault.audit_key(person)
         self._begin(person, {"everything": True})
+        self._audit.bury(person, at=self._clock())
         self._vault.shred(person)
         counts = self._records.delete_all(person)
         with self._store.db.atomic():
             self._store.db.execute("UPDATE escalations SET person = 'erased' WHERE person = ?", [person])
-        self._audit.bury(person, at=self._clock())
         if len(person) >= SHORTEST_VALUE:
             needles.values.add(person.encode())
         return self._finish(person, "everything", counts, needles, bury=True, audit_key=audit_key)
@@ -343,6 +353,19 @@ class Rights:
         counts.pop("residue", None)
         return "" if counts == told else f"entry {number} of the log gives other counts"
 
+    def purge(self) -> dict[str, int]:
+        """Delete what has expired, and leave no trace of it in the files; logged where anything went.
+
+        Raises:
+            AuditBroken: it could not be logged, and nothing was deleted.
+        """
+        self._audit.append(EventKind.PURGE, at=self._clock(), counts={"begun": True})
+        counts = self._records.purge()
+        checkpoint(self._store.db)
+        self._vault.checkpoint()
+        self._audit.append(EventKind.PURGE, at=self._clock(), counts=dict(counts))
+        return counts
+
     def replay_erasures(self) -> list[str]:
         """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in."""
         back = [person for person in self._records.persons() if self._audit.was_erased(person)]
@@ -372,10 +395,10 @@ class Rights:
 
     def _needles(self, person: str) -> _Needles:
         needles = _Needles()
-        for row in self._records.held(person):
+        for row in self._records.held(person, also_expired=True):
             for column in SEALED.get(row.table, ()):
                 if row.fields.get(column):
-                    needles.add_value(str(row.fields[column]))
+                    needles.add_value(str(row.fields[column]), is_theirs=column == "places")
         for _, _, token in self._tokens(person):
             needles.add_token(token)
         for token in self._vault.wrapped(person):
@@ -389,7 +412,7 @@ class Rights:
             own += [p for p in sorted(place.rglob("*")) if p.is_file()] if place.is_dir() else [place]
         return [p for p in own if p.exists()]
 
-    def scan(self, needles: _Needles | None = None) -> Residue:
+    def scan(self, needles: _Needles | None = None, *, orphans: bool = True) -> Residue:
         """Read every byte of every file for what may be nowhere, and for sealed values that belong to no living row."""
         living = self._living()
         files, size = 0, 0
@@ -406,10 +429,10 @@ class Rights:
                     found.append(f"{path.name}: a value in clear")
                 if any(token in raw for token in needles.tokens):
                     found.append(f"{path.name}: a sealed value")
-            if path.suffix in (".db", ".db-wal") or path.name.endswith("-wal"):
-                orphans = {t for t in _TOKEN.findall(raw) if t[16:64] not in living}
-                if orphans:
-                    found.append(f"{path.name}: {len(orphans)} sealed values of no living row")
+            if orphans and (path.suffix == ".db" or path.name.endswith("-wal")):
+                strays = {t for t in _TOKEN.findall(raw) if t[16:64] not in living}
+                if strays:
+                    found.append(f"{path.name}: {len(strays)} sealed values of no living row")
         return Residue(files=files, size=size, found=tuple(found))
 
     def _living(self) -> set[bytes]:

@@ -382,8 +382,8 @@ class Endpoint:
         An endpoint that refuses the request is asked once more without what it may not know; if that is taken, so from
         then on. A refusal for another reason (a question that is too long) changes nothing.
         """
-        safe = await self._let_out(role, messages, budget)
         for plain in (role in self._plain, True):
+            safe = await self._let_out(role, messages, budget)
             try:
                 async with asyncio.timeout(budget.left()):
                     stream = await self._client.chat.completions.create(

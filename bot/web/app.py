@@ -60,12 +60,13 @@ def _own_secret(directory: Path) -> str:
 
 
 async def _forget_hourly() -> None:
-    """Visitors who are gone for a day are forgotten even when nobody else comes."""
+    """Visitors who are gone for a day are forgotten even when nobody else comes, and what has expired is deleted."""
     from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
 
     while True:
         await asyncio.sleep(3600)
         chat.forget_old()
+        await chat.keeping.run(chat.keeping.purge_now)
 
 
 class TypeOnly(logging.Filter):
@@ -124,6 +125,9 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if config.code.on_app_startup:
             await config.code.on_app_startup()
+        from bot.web import chat as chatting  # noqa: PLC0415 (Chainlit loads it first)
+
+        chatting.keeping.rights.more_files = [files]
         forgetting = asyncio.create_task(_forget_hourly())
         yield
         forgetting.cancel()

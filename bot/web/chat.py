@@ -127,11 +127,15 @@ async def _visitor() -> Visitor:
 
 async def _kept(code: str) -> Conversation | None:
     """The conversation as it was, mid-question included, where it was kept and can be read."""
-    kept = await keeping.kept(code)
-    if kept is None:
+    found = await keeping.kept(code)
+    if found is None:
         return None
+    kept, live = found
     try:
         session = Session.from_json(json.loads(kept.state))
+        for attribute in tuple(session.profile):
+            if attribute.value not in live:
+                session = replace(session, profile=session.profile.without(attribute))
         places = Placeholders.from_json(kept.places)
     except (ValueError, KeyError, TypeError) as bad:
         log.error("a kept conversation was not read: %s", type(bad).__name__)

@@ -191,7 +191,9 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             return HTMLResponse(pages.erase_page())
         chat.forget(person)
         chat.keeping.consents.forget(person)
-        return await _erased(lambda: chat.keeping.rights.erase_all(person))
+        response = await _erased(lambda: chat.keeping.rights.erase_all(person))
+        response.delete_cookie("access_token", path="/")
+        return response
 
     async def _erased(work: Any) -> Response:
         from bot.web import chat  # noqa: PLC0415
@@ -229,11 +231,17 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
 
 def in_their_words(held: list[Held]) -> list[dict[str, Any]]:
     """Everything that is held, with the person's own words back in the place of placeholders, the ledger left as sent."""
-    maps = [row.fields["places"] for row in held if row.table == "sessions" and row.fields["places"]]
-    places = Placeholders.from_json(maps[-1]) if maps else Placeholders()
+    maps = {
+        row.name: Placeholders.from_json(row.fields["places"])
+        for row in held
+        if row.table == "sessions" and row.fields["places"]
+    }
+    newest = next(reversed(maps.values()), Placeholders())
     rows = []
     for row in held:
         shown = row_in_words(row)
+        session = row.name if row.table == "sessions" else str(row.fields.get("session", ""))
+        places = maps.get(session, newest)
         if row.table != "ledger":
             shown["lines"] = [places.restore(line, own=True) for line in shown["lines"]]
         rows.append(shown)
@@ -261,9 +269,7 @@ def row_in_words(row: Held) -> dict[str, Any]:
         made["lines"] = [f"{fields['turns']} messages", *([topic["query"]] if topic else [])]
     elif row.table == "turns":
         words = json.loads(fields["words"]) if fields["words"] else None
-        made["lines"] = (
-            [words["said"], *words["answered"]] if words else ["what the program understood of one message"]
-        )
+        made["lines"] = [words["said"], *words["answered"]] if words else _told(fields["input"])
     elif row.table == "decisions":
         what = fields["attribute"] or fields["domain"] or ""
         made["lines"] = [
@@ -280,6 +286,13 @@ def row_in_words(row: Held) -> dict[str, Any]:
     elif row.table == "consents":
         made["lines"] = [f"{fields['scope']}: {'yes' if fields['granted'] else 'no'}"]
     return made
+
+
+def _told(turn_input: str | None) -> list[str]:
+    """The message of a turn, as it is held: redacted, with what was understood of it."""
+    if turn_input is None:
+        return ["(it does not open any more)"]
+    return [e["text"] for e in json.loads(turn_input)["events"] if e.get("text")]
 
 
 def _answer_in_words(value: str | None) -> str:

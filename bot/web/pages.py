@@ -73,6 +73,7 @@ KINDS = {
     "ledger": "Text that was sent to a model, names and numbers replaced",
     "safety_plans": "Your safety plan",
     "feedback": "What you said of an answer",
+    "decisions unlinked": "Decisions, kept without their person from now on",
 }
 """Tables in words."""
 

@@ -64,7 +64,7 @@ TRANSLATION = {
     (
         "chat",
         "watermark",
-    ): "An AI, not a person. It can be wrong. [Get help now](/help) · [How this works](/about)",
+    ): "An AI, not a person. It can be wrong. [Get help now](/help) · [My data](/my-data) · [How this works](/about)",
     ("navigation", "header", "readme"): "About",
     ("navigation", "newChat", "dialog", "description"): "This clears the conversation on this screen. Go on?",
 }

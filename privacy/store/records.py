@@ -369,10 +369,10 @@ class Records:
 
     # ------------------------------------------------------------------------------------------- everything of one
 
-    def held(self, person: str) -> Iterator[Held]:
-        """Everything of a person that has not expired, opened, table by table."""
+    def held(self, person: str, *, also_expired: bool = False) -> Iterator[Held]:
+        """Everything of a person that has not expired, opened, table by table; what has, too, where it is to be erased."""
         key = self._vault.key(person, make=False)
-        now = self._clock().isoformat()
+        now = "" if also_expired else self._clock().isoformat()
         for table in PERSONAL:
             rows = self._db.query(
                 f"SELECT * FROM {table} WHERE person = :p AND expires_at > :now",  # noqa: S608 (our own names)
@@ -454,6 +454,22 @@ class Records:
             )
         return bool(done.rowcount)
 
+    def scrub(self, person: str, table: str, name: str) -> dict[str, int]:
+        """Take an erased answer or plan out of the conversations it is part of; the messages that told it go with it."""
+        key = self._key(person)
+        rows = list(self._db.query("SELECT * FROM sessions WHERE person = ?", [person]))
+        with self._db.atomic():
+            for row in rows:
+                state = json.loads(key.open(f"state {row['id']}", row["state"]))
+                if table == "safety_plans":
+                    state["plan"] = None
+                else:
+                    state.get("profile", {}).pop(name, None)
+                token = key.seal(f"state {row['id']}", json.dumps(state, ensure_ascii=False))
+                self._db.execute("UPDATE sessions SET state = ? WHERE id = ?", [token, row["id"]])
+            gone = self._db.execute("DELETE FROM turns WHERE person = ?", [person]).rowcount
+        return {"turns": gone} if gone > 0 else {}
+
     def delete(self, person: str, table: str, name: str) -> int:
         """One row of a person; a conversation goes with its turns. The number of rows.
 
@@ -492,6 +508,30 @@ class Records:
                 done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608
                 counts[table] = done.rowcount
         return {table: count for table, count in counts.items() if count}
+
+    def purge(self, *, most: int = 500) -> dict[str, int]:
+        """Delete what has expired, a batch at a time; keys whose person holds nothing any more go with it.
+
+        Decisions go as well; a participant's row goes last, and takes what hangs on it along.
+        """
+        now = self._clock().isoformat()
+        counts: dict[str, int] = {}
+        for table in reversed(PERSONAL):
+            while True:
+                with self._db.atomic():
+                    done = self._db.execute(
+                        f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (our own names)
+                        f" (SELECT rowid FROM {table} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
+                        [now, most],
+                    ).rowcount
+                if done <= 0:
+                    break
+                counts[table] = counts.get(table, 0) + done
+        living = set(self.persons())
+        for subject in list(self._vault.subjects()):
+            if subject not in living and self._vault.shred(subject):
+                counts["keys"] = counts.get("keys", 0) + 1
+        return counts
 
     def persons(self) -> list[str]:
         """Everybody of whom there is a row."""

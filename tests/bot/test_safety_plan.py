@@ -38,7 +38,7 @@ async def test_it_is_offered_with_an_elevated_card_and_built_step_by_step(parts:
             assert f"{number} of 6" in moves[-1].text, entry
     shown = moves[-1]
     assert all(entry in shown.text for entry in ENTRIES) and shown.resources
-    assert "don't keep it" in shown.text
+    assert "I keep it beyond this session only if" in shown.text
     again = await say(conversation, "show me my plan")
     assert ENTRIES[0] in again[-1].text
 

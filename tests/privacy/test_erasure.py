@@ -274,7 +274,109 @@ async def test_one_conversation_can_be_erased_and_the_rest_is_sealed_anew(
     )
     assert receipt.residue.found == () and set(after) == {second.id}
     assert after[second.id] != before[second.id], "an old copy of the key opens nothing that is kept"
-    assert (await keeping.kept("person-one-417")).id == second.id  # type: ignore[union-attr]
+    assert (await keeping.kept("person-one-417"))[0].id == second.id  # type: ignore[index]
+
+
+async def test_what_has_expired_is_not_read_from_that_second_on_and_then_deleted_with_its_key(
+    parts: Parts, redactor: InProcess, tmp_path: Path, clock: Any
+) -> None:
+    keeping: Any = keeping_in(tmp_path, clock=clock)
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    conversation = Conversation.start(
+        talked(replace(parts, clock=clock), keeping, redactor), person="person-one-417", country="GB"
+    )
+    await say(conversation, "my wife left and I've stopped going to work, what do I do?")
+    await say(conversation, "ashamed")
+    clock.move(days=30, seconds=-1)
+    assert await keeping.kept("person-one-417") is not None
+    clock.move(seconds=1)
+    assert await keeping.kept("person-one-417") is None, "from the second it expires, purged or not"
+    assert await keeping.run(lambda: keeping.store.db["sessions"].count) == 1
+    counts = await keeping.run(keeping.purge_now)
+    assert counts["sessions"] == 1 and counts["turns"] == 2
+    assert await keeping.run(lambda: keeping.store.db["sessions"].count) == 0
+    assert (await keeping.run(keeping.rights.scan)).found == ()
+    clock.move(days=4000)
+    assert (await keeping.run(keeping.purge_now))["keys"] == 1
+    assert await keeping.run(keeping.audit.verify) >= 6
+    keeping.close()
+
+
+async def test_an_erased_answer_is_out_of_the_conversation_too(
+    parts: Parts, keeping: Keeping, redactor: InProcess
+) -> None:
+    await agreed(keeping, "person-one-417", Scope.KEEP, Scope.RESEARCH)
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    await confide(conversation)
+    name = next(a.value for a in conversation.session.profile if conversation.session.profile.get(a).text)  # type: ignore[union-attr]
+    receipt = await keeping.run(keeping.rights.erase_item, "person-one-417", "attributes", name)
+    assert receipt.counts["turns"] >= 5
+    kept, live = await keeping.kept("person-one-417")  # type: ignore[misc]
+    assert name not in json.loads(kept.state)["profile"] and name not in live
+
+
+async def test_what_stands_in_clear_stops_the_erasure_before_anything_is_destroyed(
+    parts: Parts, keeping: Keeping, redactor: InProcess, tmp_path: Path
+) -> None:
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    await confide(Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB"))
+    (tmp_path / "leak.txt").write_text(CANARIES["phone"])
+    for _ in range(2):
+        with pytest.raises(ResidueFound, match=r"leak\.txt"):
+            await keeping.run(keeping.rights.erase_all, "person-one-417")
+    assert await keeping.kept("person-one-417") is not None
+    (tmp_path / "leak.txt").unlink()
+    assert (await keeping.run(keeping.rights.erase_all, "person-one-417")).residue.found == ()
+
+
+async def test_who_was_erased_is_not_written_of_again_under_the_same_code(
+    parts: Parts, keeping: Keeping, redactor: InProcess
+) -> None:
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    await say(conversation, "my wife left and I've stopped going to work, what do I do?")
+    await keeping.run(keeping.rights.erase_all, "person-one-417")
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    await say(conversation, "low, not sleeping")
+    assert await keeping.run(lambda: keeping.store.db["participants"].count) == 0
+    assert await keeping.run(lambda: keeping.store.db["turns"].count) == 0
+
+
+async def test_a_forged_quick_reply_is_a_persons_own_words(
+    parts: Parts, keeping: Keeping, redactor: InProcess
+) -> None:
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    asked = (await say(conversation, "my wife left and I've stopped going to work, what do I do?"))[-1]
+    [w async for w in conversation.choose(f"low, call me on {CANARIES['phone']}", attribute=asked.attribute)]
+    assert CANARIES["phone"] not in json.dumps(conversation.session.to_json())
+
+
+async def test_a_damaged_store_takes_nothing_from_the_crisis_card(
+    parts: Parts, keeping: Keeping, redactor: InProcess
+) -> None:
+    def broken(_: str) -> Any:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    keeping.records.last_consents = broken  # type: ignore[method-assign]
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    assert (await say(conversation, "I am going to kill myself tonight"))[-1].fields[
+        "reason"
+    ] == "imminent_risk"
+    again = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    assert (await say(again, "my wife left, what do I do?"))[-1].resources
+    assert await keeping.kept("person-one-417") is None
+
+
+async def test_a_turn_that_was_cut_at_its_last_word_is_not_kept(
+    parts: Parts, keeping: Keeping, redactor: InProcess
+) -> None:
+    await agreed(keeping, "person-one-417", Scope.KEEP)
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    async for words in conversation.receive("my wife left and I've stopped going to work, what do I do?"):
+        if words.move == "ask":
+            conversation.leave()
+    assert await keeping.run(lambda: keeping.store.db["turns"].count) == 0
 
 
 # ------------------------------------------------------------------------------------------------ going on
@@ -293,7 +395,7 @@ async def test_a_conversation_survives_a_restart_in_mid_question(
     assert asked.move == "ask"
     first.close()
     second: Any = keeping_in(tmp_path)
-    kept = await second.kept("person-one-417")
+    kept, _ = await second.kept("person-one-417")
     again = Conversation(
         talked(parts, second, redactor), Session.from_json(json.loads(kept.state)), person="person-one-417",
         places=Placeholders.from_json(kept.places), session_id=kept.id,

@@ -194,6 +194,46 @@ async def test_a_worker_that_hangs_or_dies_is_replaced_and_the_loop_does_not_not
     detector.close()
 
 
+class Echo:
+    """Says back which message it was asked about, after a while."""
+
+    def redact(self, text: str) -> Redaction:
+        time.sleep(0.02)
+        return Redaction(spans=(Span(start=0, end=int(text), type="PERSON", score=1.0),))
+
+
+def build_echo(_: Options) -> Echo:
+    return Echo()
+
+
+async def test_nobody_gets_the_redaction_of_anothers_message_when_one_is_cancelled() -> None:
+    detector = Detector(Options(build=build_echo))
+    detector.start()
+    for number in range(1, 30, 2):
+        left = asyncio.create_task(detector.redact(str(number)))
+        await asyncio.sleep(0.005)
+        left.cancel()
+        assert (await detector.redact(str(number + 1))).spans[0].end == number + 1
+    detector.close()
+
+
+def test_a_number_by_itself_does_not_pass_the_gate(redactor: InProcess) -> None:
+    from privacy.gate import Passage, Sent
+
+    class Ledger:
+        async def note(self, sent: Sent, _: object) -> None:
+            assert "4111" not in sent.content
+
+    async def granted() -> object:
+        return object()
+
+    passage = Passage(
+        destination="h", is_local=True, redactor=redactor, places=Placeholders(), grant=granted, ledger=Ledger(), key=b"k"  # type: ignore[arg-type]
+    )  # fmt: skip
+    out = asyncio.run(passage.texts(model="m", role="embed", texts=["4111111111111111"]))
+    assert out == ["<CREDIT_CARD_1>"]
+
+
 class Fails:
     async def redact(self, _: str) -> Redaction:
         raise RedactionFailed("too slow")
