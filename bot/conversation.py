@@ -588,7 +588,7 @@ class Conversation:
         keeping = self._parts.keeping
         if keeping is None:
             return True
-        if not turn.events and self._session.risk == before.risk:
+        if not turn.events and self._session.risk.level is before.risk.level:
             return True
         if self._session.is_minor:
             return True

@@ -110,7 +110,7 @@ class _Needles:
             self.tokens.add(raw[start : start + CHUNK])
 
 
-_MACHINE = re.compile(r"[a-z0-9_.:+-]+")
+_MACHINE = re.compile(r"[a-z0-9_.:+-]+|\d{4}-\d\d-\d\dT[\d:.+-]+")
 _WORDS_OF_A_PERSON = frozenset(
     {"text", "query", "said", "answered", "message", "answer", "question", "follow_up"}
 )
