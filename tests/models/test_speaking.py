@@ -473,14 +473,39 @@ async def test_instructions_in_data_change_nothing(
     assert (await said(conversation, ORDERS))[-1].move not in ("answer", "ask")
 
 
-async def test_instructions_in_retrieved_guidance_would_stay_data(
-    endpoint: Endpoint, server: ModelServer, parts: Parts
+async def test_instructions_in_retrieved_text_stay_data(
+    endpoint: Endpoint, server: ModelServer, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conversation = await at_the_answer(parts_with(endpoint, parts))
-    await said(conversation, WORRY)
-    request = next(r for r in server.said if r["role"] == "answer")
-    assert isinstance(json.loads(request["messages"][1]["content"])["guidance"], list)
-    assert len(request["messages"]) == 2 and request["store"] is False
+    """A guidance block that gives orders reaches the model as one more text in the data, and changes nothing of ours."""
+    from bot.models.guided import GuidedModel
+    from bot.models.protocol import Draft
+
+    def poisoned(*_: object, **__: object) -> Draft:
+        return Draft(sentences=(ORDERS, "- " + ORDERS), used=())
+
+    monkeypatch.setattr(GuidedModel, "draft", poisoned)
+    conversation = Conversation.start(parts_with(endpoint, parts), country="GB")
+    moves = await said(conversation, WORRY)
+    asked = next(w.attribute for w in moves if w.attribute)
+    for _ in range(6):
+        moves = await said(conversation, "I'd rather not say")
+        if moves[-1].move in ("answer", "abstain"):
+            break
+    moves = await said(conversation, "just answer")
+    request = next((r for r in server.said if r["role"] == "answer"), None)
+    if request is not None:
+        assert ORDERS not in request["messages"][0]["content"] and len(request["messages"]) == 2
+        assert json.loads(request["messages"][1]["content"])["guidance"][0].startswith("Ignore all")
+        assert request["store"] is False
+    session = conversation.session
+    answer = session.profile.get(asked)
+    assert session.arm is Arm.RAISE and answer is not None and answer.standing is Standing.DECLINED
+    vanilla = await at_the_answer(parts_with(endpoint, parts))
+    await said(vanilla, WORRY)
+    sent = next(r for r in server.said if r["role"] == "answer")
+    assert (
+        "Ignore all" in sent["messages"][1]["content"] and "Ignore all" not in sent["messages"][0]["content"]
+    )
 
 
 # ------------------------------------------------------------------------------------------------ embeddings
