@@ -35,8 +35,8 @@ from policies.questions import Question
 LONGEST_REPLY = 248
 """Words of a reply, headings and questions included."""
 NEIGHBOURS, NEIGHBOURS_OF_A_DOMAIN = 25, 60
-SHARPNESS, NEIGHBOURS_SAY = 12.0, 0.6
-"""How sharply nearness decides a neighbour's vote, and how much the neighbours' domains count beside the classifiers'."""
+SHARPNESS, NEIGHBOURS_SAY, WORDS_SAY = 12.0, 0.6, 0.7
+"""How sharply nearness decides a neighbour's vote; how much the neighbours' domains and the words count beside the meaning."""
 UNSURE, SURE_ALONE = 0.35, 0.75
 """Confidence below which words that tell of nobody are not taken for a problem, and below which a short message after
 an answer is taken to belong to it."""
@@ -197,7 +197,10 @@ class GuidedModel:
         around = dict.fromkeys(Domain, 1e-3)
         for neighbour, pull in zip(wide, pulls / pulls.sum(), strict=True):
             around[neighbour.planned.domain] += float(pull)
-        pooled = {d: p * around[d] ** NEIGHBOURS_SAY * float(by_words[d.value]) for d, p in domains.items()}
+        pooled = {
+            d: p * around[d] ** NEIGHBOURS_SAY * float(by_words[d.value]) ** WORDS_SAY
+            for d, p in domains.items()
+        }
         total = sum(pooled.values())
         domain = domain or max(pooled, key=lambda d: pooled[d])
         inside = [
