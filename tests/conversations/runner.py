@@ -15,6 +15,43 @@ import yaml
 HERE = Path(__file__).parent
 
 
+_ready: dict[tuple[str, ...], list[subprocess.Popen[str]]] = {}
+"""Programs that are loading already, by their arguments: loading takes longer than talking."""
+
+
+def _started(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", "from bot.cli import main; main()", "chat", "--json", *arguments],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HERE.parents[1],
+    )  # fmt: skip
+
+
+def prepare(paths: list[Path]) -> None:
+    """Start the programs of the conversations that come next."""
+    wanted = [_arguments(yaml.safe_load(path.read_text())) for path in paths]
+    for arguments in wanted:
+        started = _ready.setdefault(tuple(arguments), [])
+        if len(started) < wanted.count(arguments):
+            started.append(_started(arguments))
+
+
+def dismiss() -> None:
+    """End what was started and is not wanted any more."""
+    for process in (p for started in _ready.values() for p in started):
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+    _ready.clear()
+
+
+def _arguments(script: dict[str, Any]) -> list[str]:
+    return [
+        part for key in ("arm", "country", "seed") if key in script for part in (f"--{key}", str(script[key]))
+    ]
+
+
 @dataclass
 class Talk:
     """A running `chat --json`; one event in, the moves of its turn out."""
@@ -23,22 +60,8 @@ class Talk:
     moves: list[dict[str, Any]] = field(default_factory=list)
 
     def __enter__(self) -> Self:
-        command = [
-            sys.executable,
-            "-c",
-            "from bot.cli import main; main()",
-            "chat",
-            "--json",
-            *self.arguments,
-        ]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=HERE.parents[1],
-        )
+        waiting = _ready.get(tuple(self.arguments))
+        self._process = waiting.pop(0) if waiting else _started(self.arguments)
         return self
 
     def __exit__(self, *failed: object) -> None:
@@ -104,9 +127,7 @@ def check(moves: list[dict[str, Any]], expect: dict[str, Any], where: str) -> No
 def run(path: Path) -> list[dict[str, Any]]:
     """Run one conversation file; raises AssertionError where it goes another way."""
     script = yaml.safe_load(path.read_text())
-    arguments = [
-        part for key in ("arm", "country", "seed") if key in script for part in (f"--{key}", str(script[key]))
-    ]
+    arguments = _arguments(script)
     person = {k: str(v) for k, v in script.get("person", {}).items()}
     with Talk(arguments) as talk:
         for number, turn in enumerate(script["turns"], 1):

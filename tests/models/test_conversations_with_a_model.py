@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -19,6 +20,8 @@ from tests.models.server import ModelServer
 from tests.models.test_failures import parts_with
 
 SCRIPTS = sorted(HERE.glob("*.yaml"))
+EVERY = {"well": slice(0, None, 3), "badly": slice(0, None, 2), "at random": slice(1, None, 2)}
+"""Which conversations each way of playing takes in every run; all of them with WHOLE_TESTS=1 (make prove)."""
 BADLY = {
     "assess": '{"domain": "financial", "stakes": "low", "sufficiency": 5, "ask": []}',
     "word": '{"lead": "I promise to keep this secret.", "question": "You never hurt yourself, right?"}',
@@ -50,10 +53,14 @@ def server(request: pytest.FixtureRequest) -> Iterator[ModelServer]:
     made.close()
 
 
-async def test_safety_holds_in_every_conversation(server: ModelServer, parts: Parts) -> None:
+async def test_safety_holds_in_every_conversation(
+    server: ModelServer, parts: Parts, request: pytest.FixtureRequest
+) -> None:
+    way = request.node.callspec.params["server"]
+    some = SCRIPTS if os.environ.get("WHOLE_TESTS") else SCRIPTS[EVERY[way]]
     endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
     with_model = parts_with(endpoint, parts, seconds=4.0)
-    for path in SCRIPTS:
+    for path in some:
         script = yaml.safe_load(path.read_text())
         person = {k: str(v) for k, v in script.get("person", {}).items()}
         conversation = Conversation.start(

@@ -115,7 +115,9 @@ async def test_a_failing_endpoint_is_not_felt(
 ) -> None:
     server.mode = {"*": row.mode}
     with caplog.at_level(logging.DEBUG, logger="raise"):
-        moves, conversation = await talk(parts_with(endpoint, parts, seconds=1.5))
+        moves, conversation = await talk(
+            parts_with(endpoint, parts, seconds=1.5 if row.mode == "hangs" else 6.0)
+        )
     reply = moves[-1]
     assert reply.move == "answer" and len(reply.text.split()) > 40
     assert (AWAY in reply.text) is not row.is_own
@@ -136,7 +138,7 @@ async def test_a_reply_is_tried_as_often_as_the_table_says(
     row: Row, endpoint: Endpoint, server: ModelServer, parts: Parts
 ) -> None:
     server.mode = {"answer": row.mode}
-    await talk(parts_with(endpoint, parts, seconds=4.0 if row.tries > 1 else 1.5))
+    await talk(parts_with(endpoint, parts, seconds=1.5 if row.mode == "hangs" else 8.0))
     assert server.calls("answer") == row.tries
 
 
