@@ -71,6 +71,7 @@ LONGEST_ANSWERED = 4_000
 
 READING_SECONDS = 0.4
 HURRY_SECONDS = 0.5
+AGREE_SECONDS = 0.3
 MODEL_SECONDS = 60.0
 """What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
 THINKING_SECONDS = 3.0
@@ -462,13 +463,15 @@ class Conversation:
         turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left, passage=self._passage))
         if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
             turn.looking = asyncio.ensure_future(self._parts.detector.redact(text))
+        with suppress(Exception):
+            async with asyncio.timeout(AGREE_SECONDS):
+                await self._agree_to_chat(before)
         asked = self._parts.opinion if len(text) <= LONGEST_ANSWERED else None
         self._second = Second.asked(asked, text, before=self._second, budget=turn.budget)
         referred = False
         self._running = turn
         try:
             verdict = await self._screened(text, turn.looking)
-            await self._agree_to_chat(before, verdict)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
                 async for words in moves:
                     referred = referred or _is_referral(words)
@@ -566,10 +569,10 @@ class Conversation:
         keeping = self._parts.keeping
         return keeping is not None and await keeping.allows(self._person, Scope.CHAT)
 
-    async def _agree_to_chat(self, before: Session, verdict: Verdict) -> None:
-        """Who writes to a demo has agreed to chat, which keeps nothing; a study asks first. Danger does not wait for it."""
+    async def _agree_to_chat(self, before: Session) -> None:
+        """Who writes to a demo has agreed to chat, which keeps nothing; a study asks first."""
         keeping = self._parts.keeping
-        if keeping is None or before.turn or self._parts.asks_first or verdict.level is RiskLevel.IMMINENT:
+        if keeping is None or before.turn or self._parts.asks_first:
             return
         if not await keeping.allows(self._person, Scope.CHAT):
             await keeping.answer(self._person, Scope.CHAT, granted=True)

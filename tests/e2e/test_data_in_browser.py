@@ -132,7 +132,7 @@ def test_my_data_shows_corrects_exports_and_erases_with_a_receipt(
     raw = b"".join(p.read_bytes() for p in data.rglob("*") if p.is_file())
     assert b"Zebulonia" not in raw
     page.goto(study.url + "/my-data")
-    assert "Nothing on disk" in page.inner_text("main")
+    assert "Nothing is held of you here" in page.inner_text("main")
 
 
 def test_one_answer_can_be_erased(page: Page, study: Server) -> None:
