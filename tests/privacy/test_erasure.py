@@ -363,7 +363,8 @@ async def test_a_damaged_store_takes_nothing_from_the_crisis_card(
     card = await say(conversation, "I am going to kill myself tonight")
     assert any(m.fields.get("reason") == "imminent_risk" for m in card)
     again = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
-    assert (await say(again, "my wife left, what do I do?"))[-1].resources
+    moves = await say(again, "my wife left, what do I do?")
+    assert any(m.move == "ask" for m in moves) and "not saved" in moves[-1].text
     assert await keeping.kept("person-one-417") is None
 
 
