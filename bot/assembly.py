@@ -9,11 +9,11 @@ from collections.abc import Callable
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from bot.conversation import Outside, Parts, build_parts, now
 from bot.errors import SettingsError
 from bot.escalation import Desk
 from bot.keeping import Keeping
 from bot.models.connect import endpoint, is_loopback
+from bot.parts import Outside, Parts, build_parts, now
 from bot.settings import Mode, Settings
 from policies import consent, crisis, retention
 from policies.consent import ConsentText

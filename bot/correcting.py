@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bot.aside import aside
-from bot.conversation import Parts
 from bot.interview import Reader
+from bot.parts import Parts
 from policies import encoder
 from policies.attributes import Answer, Attribute, Profile, Standing
 from privacy.placeholders import Placeholders

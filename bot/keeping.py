@@ -190,15 +190,26 @@ class Keeping:
         def note() -> None:
             at = self._clock()
             self.ledger.answer(person, scope, granted=granted, at=at)
-            key = self.vault.audit_key(person)
-            if key is not None or (granted and scope in KEPT_FOR_LATER):
-                made = self.vault.key(person, at=at.isoformat())
-                self.audit.append(
-                    EventKind.CONSENT, at=at, subject=person if made else "", key=self.vault.audit_key(person),
-                    counts={"scope": scope.value, "granted": granted, "version": self.ledger.version.version},
-                )  # fmt: skip
+            if granted and scope in KEPT_FOR_LATER and not self.audit.was_erased(person):
+                self.vault.key(person, at=at.isoformat())
+            self._log_consent(person, scope, granted=granted, at=at)
 
         await self.run(note)
+
+    def _log_consent(self, person: str, scope: Scope, *, granted: bool, at: datetime) -> None:
+        """In the audit log, for who has a key and so may be named there; a no holds even where it cannot be logged."""
+        key = self.vault.audit_key(person)
+        if key is None:
+            return
+        try:
+            self.audit.append(
+                EventKind.CONSENT, at=at, subject=person, key=key,
+                counts={"scope": scope.value, "granted": granted, "version": self.ledger.version.version},
+            )  # fmt: skip
+        except PrivacyError as failed:
+            if granted:
+                raise
+            log.error("an answer to consent was not logged: %s", type(failed).__name__)
 
     async def allows(self, person: str, scope: Scope) -> bool:
         """Whether consent is in force."""
@@ -216,13 +227,7 @@ class Keeping:
             held = [s for s in Scope if s is not Scope.CHAT and self.ledger.allows(person, s)]
             self.ledger.withdraw(person, at=at)
             for scope in held:
-                try:
-                    self.audit.append(
-                        EventKind.CONSENT, at=at, subject=person, key=self.vault.audit_key(person),
-                        counts={"scope": scope.value, "granted": False, "version": self.ledger.version.version},
-                    )  # fmt: skip
-                except PrivacyError as failed:
-                    log.error("a withdrawal was not logged: %s", type(failed).__name__)
+                self._log_consent(person, scope, granted=False, at=at)
 
         await self.run(take_back)
 

@@ -66,7 +66,7 @@ def clock() -> Clock:
 
 @pytest.fixture(scope="session")
 def shared_parts() -> Iterator[object]:
-    from bot.conversation import build_parts
+    from bot.parts import build_parts
 
     return build_parts()
 
@@ -107,8 +107,8 @@ def keeping_in(folder: object, *, send_to: str = "", clock: object = None, alway
     from pathlib import Path
 
     from bot.assembly import consent_text
-    from bot.conversation import now
     from bot.keeping import Keeping
+    from bot.parts import now
     from bot.settings import read_settings
     from policies import retention
     from privacy.consent import ConsentVersion

@@ -13,7 +13,8 @@ import random
 import sys
 import time
 
-from bot.conversation import Conversation, build_parts
+from bot.conversation import Conversation
+from bot.parts import build_parts
 from bot.risk.verdict import RiskLevel
 from policies import thresholds
 from policies.planning.library import starter_entries

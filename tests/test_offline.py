@@ -25,7 +25,8 @@ socket.socket.connect, socket.getaddrinfo = connect, lookup
 from bot.settings import read_settings
 from bot.web.app import create_app
 app = create_app(read_settings())
-from bot.conversation import Conversation, build_parts
+from bot.conversation import Conversation
+from bot.parts import build_parts
 async def main():
     async with app.router.lifespan_context(app):
         conversation = Conversation.start(build_parts())

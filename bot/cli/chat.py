@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from bot.assembly import assemble
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
 from bot.errors import SettingsError
+from bot.parts import Parts
 from bot.responding import Words
 from bot.session import Arm
 from bot.settings import read_settings

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bot import assembly
+from bot.cli.lines import read_messages
 from bot.errors import SettingsError
 from bot.keeping import Keeping, decisions_of
 from bot.moves import Rules
@@ -28,29 +27,9 @@ from privacy.vault import new_master_key
 # ------------------------------------------------------------------------------------------------ redact
 
 
-def _lines(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    if path != "-" and not Path(path).is_file():
-        raise SettingsError(f"{path}: no such file")
-    stream = sys.stdin if path == "-" else Path(path).open(encoding="utf-8")  # noqa: SIM115 (closed below)
-    try:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                raw = json.loads(line)
-            except ValueError:
-                raise SettingsError(f"{path}, line {number}: not JSON") from None
-            if not isinstance(raw, dict) or not isinstance(raw.get("text"), str):
-                raise SettingsError(f'{path}, line {number}: needs a "text"')
-            yield number, raw
-    finally:
-        if path != "-":
-            stream.close()
-
-
 @click.command()
-@click.argument("file")
-def redact(file: str) -> None:
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+def redact(file: Path) -> None:
     """Redact messages: {"id", "text"} a line in FILE (- for standard input), {"id", "redacted", "spans"} a line out."""
     found = assembly.detector(read_settings())
     try:
@@ -58,7 +37,7 @@ def redact(file: str) -> None:
     except RedactionFailed as failed:
         raise SettingsError(str(failed)) from None
     failures = 0
-    for number, raw in _lines(file):
+    for _, number, raw in read_messages(file):
         row: dict[str, Any] = {"id": raw.get("id", number)}
         try:
             redaction = found.redact_now(raw["text"])

@@ -6,10 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
+from bot.cli.lines import read_messages
 from bot.errors import SettingsError
 from bot.risk.clauses import ReadingStage
 from bot.risk.normalise import normalise
@@ -27,22 +28,13 @@ def every_stage() -> tuple[Stages, Parser]:
     return Stages(Screen(), reading=ReadingStage(), semantic=semantic), Parser()
 
 
-def read_cases(stream: TextIO, name: str) -> Iterator[tuple[Any, str, list[str]]]:
+def read_cases(file: Path) -> Iterator[tuple[Any, str, list[str]]]:
     """(id, text, history) of each line.
 
     Raises:
         SettingsError: a line is not such an object; the message names file and line, never the text.
     """
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        where = f"{name}, line {number}"
-        try:
-            raw = json.loads(line)
-        except ValueError:
-            raise SettingsError(f'{where}: not JSON; write {{"id": ..., "text": "..."}}') from None
-        if not isinstance(raw, dict) or not isinstance(raw.get("text"), str):
-            raise SettingsError(f'{where}: needs "text" with a string')
+    for where, number, raw in read_messages(file):
         history = raw.get("history") or []
         if not isinstance(history, list) or not all(isinstance(turn, str) for turn in history):
             raise SettingsError(f'{where}: "history" is not a list of strings')
@@ -60,18 +52,11 @@ def screen(*, file: Path | None, explain: str | None) -> None:
     if explain is not None:
         _explain(stages, parser, explain)
         return
-    if str(file) == "-":
-        _judge_all(sys.stdin, "standard input", stages, parser)
-        return
-    try:
-        with Path(str(file)).open(encoding="utf-8", errors="replace") as stream:
-            _judge_all(stream, str(file), stages, parser)
-    except OSError as missing:
-        raise SettingsError(f"{file}: cannot be read ({missing.strerror})") from None
+    _judge_all(Path(str(file)), stages, parser)
 
 
-def _judge_all(stream: TextIO, name: str, stages: Stages, parser: Parser) -> None:
-    for done, (identity, text, history) in enumerate(read_cases(stream, name), 1):
+def _judge_all(file: Path, stages: Stages, parser: Parser) -> None:
+    for done, (identity, text, history) in enumerate(read_cases(file), 1):
         verdict = stages.judge(text, history=history, parser=parser)
         click.echo(json.dumps({"id": identity, **as_json(verdict)}, ensure_ascii=False))
         if done % 200 == 0 and sys.stderr.isatty():

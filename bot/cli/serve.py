@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import webbrowser
 
 import click
@@ -19,6 +20,8 @@ def serve(*, open_browser: bool) -> None:
 
     from bot.web.app import create_app  # noqa: PLC0415
 
+    if settings.model_base_url:
+        logging.getLogger("raise.conversation").setLevel(logging.INFO)  # calls, tokens and seconds a turn
     click.echo("Loading the built-in model…")
     app = create_app(settings)
     click.echo(f"The chat is at {settings.origin}  (help page: {settings.origin}/help). Ctrl+C stops it.")

@@ -37,10 +37,13 @@ log = logging.getLogger("raise.model")
 _Shape = TypeVar("_Shape", bound=BaseModel)
 _Result = TypeVar("_Result")
 Messages = Sequence[Mapping[str, str]]
-_REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_NAMES = ("think", "thinking", "thought", "reasoning", "reflection", "analysis", "scratchpad")
+_REASONING = re.compile(rf"<({'|'.join(_NAMES)})>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_REST_OF_REASONING = re.compile(rf"\A.*</(?:{'|'.join(_NAMES)})>", re.DOTALL | re.IGNORECASE)
+"""A trace whose opening tag the endpoint has put into the prompt, as some templates do: all up to the closing one."""
 
 
-_TAGS = ("<think>", "<thinking>", "<reasoning>")
+_TAGS = tuple(f"<{slash}{name}>" for name in _NAMES for slash in ("", "/"))
 
 
 class Failure(StrEnum):
@@ -144,6 +147,7 @@ class Endpoint:
         self._breaker = breaker or Breaker()
         self._day_tokens, self._day, self._spent = day_tokens, 0, 0
         self._plain: set[Role] = set()
+        self._shown_whole: set[str] = set()
         self.usage: dict[Role, Usage] = no_usage()
         self.failed: Counter[tuple[Role, Failure]] = Counter()
 
@@ -192,6 +196,10 @@ class Endpoint:
     async def streamed(self, role: Role, messages: Messages, budget: Budget) -> AsyncGenerator[str, None]:
         """One answer in words as it comes, reasoning left out. Tried again only while nothing has come yet.
 
+        A closing tag that no opening one came before shows that what was given is a trace: the answer fails (its reader
+        takes it back). From then on, as after such a trace in an answer to another role, that model's answers are given
+        at once, when they are whole.
+
         Raises:
             ModelFailure: it broke off, or none came within the budget.
         """
@@ -200,16 +208,22 @@ class Endpoint:
             usage, has_begun = Usage(calls=1), False
             began = time.monotonic()
             try:
-                shown, raw = 0, ""
+                shown, raw, model = 0, "", self._models[role]
+                whole_only = model in self._shown_whole
                 async with contextlib.aclosing(self._pieces(role, messages, budget, usage)) as pieces:
                     async for piece in pieces:
                         raw += piece
+                        if not whole_only and _thinks_unannounced(raw):
+                            self._shown_whole.add(model)
+                            whole_only = True
+                            if has_begun:
+                                raise ModelFailure(Failure.MALFORMED)  # noqa: TRY301 (noted below like any other)
                         visible = _without_reasoning(raw)
-                        if len(visible) > shown:
+                        if not whole_only and len(visible) > shown:
                             has_begun = True
                             text, shown = visible[shown:], len(visible)
                             yield text
-                rest = _REASONING.sub("", raw)
+                rest = _said_aloud(raw)
                 if not rest.strip():
                     raise ModelFailure(Failure.EMPTY)  # noqa: TRY301 (noted below like any other)
                 if len(rest) > shown:
@@ -322,7 +336,9 @@ class Endpoint:
                 text = "".join([piece async for piece in pieces])
         finally:
             self._count(role, usage, budget)
-        text = _REASONING.sub("", text).strip()
+        if _thinks_unannounced(text):
+            self._shown_whole.add(self._models[role])
+        text = _said_aloud(text).strip()
         if not text:
             raise ModelFailure(Failure.EMPTY)
         return text
@@ -444,6 +460,16 @@ def _pause(attempt: int) -> float:
 def _again(kind: Failure, attempt: int, pause: float, budget: Budget) -> bool:
     """Whether another try is worth it and fits into the budget."""
     return kind in _WORTH_RETRYING and attempt < RETRIES and pause < budget.left()
+
+
+def _thinks_unannounced(raw: str) -> bool:
+    """Whether a trace was closed that nothing opened."""
+    return bool(_REST_OF_REASONING.search(_REASONING.sub("", raw)))
+
+
+def _said_aloud(raw: str) -> str:
+    """A whole answer without its traces of reasoning."""
+    return _REST_OF_REASONING.sub("", _REASONING.sub("", raw))
 
 
 def _without_reasoning(raw: str) -> str:

@@ -106,6 +106,7 @@ class RemoteModel:
         *,
         meaning: Meaning,
         neighbours: Neighbours | None = None,
+        attributes: frozenset[Attribute] = frozenset(Attribute),
     ) -> None:
         """Hold both models.
 
@@ -114,9 +115,11 @@ class RemoteModel:
             guided: the one beneath.
             meaning: checks questions that the outside one has worded.
             neighbours: planned paths found by the endpoint's embeddings, where a library was embedded.
+            attributes: the study's list; no other is offered to the model.
         """
         self.name = "remote"
         self._endpoint, self._guided, self._meaning, self._neighbours = endpoint, guided, meaning, neighbours
+        self._attributes = attributes
 
     # ------------------------------------------------------------------------------------------- understanding
 
@@ -198,7 +201,8 @@ class RemoteModel:
         if self._neighbours is not None and not is_agent and not facts:
             local = await self._neighbours.weighed(query, local, budget)
         offered = list(Attribute) if is_agent else sorted(local.weights, key=lambda a: -local.weights[a])
-        allowed = [a for a in offered if not profile.is_closed(a, at=at)][: None if is_agent else MAY_ASK]
+        may_ask = [a for a in offered if a in self._attributes and not profile.is_closed(a, at=at)]
+        allowed = may_ask[: None if is_agent else MAY_ASK]
         data = {
             "message": query[:LONGEST_MESSAGE],
             "told": told(profile),

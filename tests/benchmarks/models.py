@@ -19,9 +19,10 @@ from typing import Any
 import openai
 
 from bot.assembly import detector, settle
-from bot.conversation import Conversation, Outside, Parts, build_parts
+from bot.conversation import Conversation
 from bot.models.openai_api import Endpoint
 from bot.models.usage import SPEAKING
+from bot.parts import Outside, Parts, build_parts
 from bot.settings import read_settings
 from tests.conftest import keeping_in
 from tests.models.server import ModelServer

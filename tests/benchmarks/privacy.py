@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bot.assembly import detector
-from bot.conversation import Conversation, Parts, build_parts
+from bot.conversation import Conversation
+from bot.parts import Parts, build_parts
 from bot.settings import read_settings
 from privacy.consent import Scope
 from tests.conftest import keeping_in

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
+from bot.parts import Parts
 from bot.responding import Words
 from bot.risk import state as risk_state
 from bot.risk.verdict import Category, RiskLevel, RiskState, Verdict

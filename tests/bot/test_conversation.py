@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts, _raised_by_answer
+from bot.conversation import Conversation, _raised_by_answer
 from bot.dialogue import step
 from bot.errors import ModelUnavailable
 from bot.models.protocol import Draft
 from bot.moves import AbstainMove, Rules, Said
+from bot.parts import Parts
 from bot.responding import Words
 from bot.risk.clauses import ReadingStage
 from bot.risk.screen import Screen

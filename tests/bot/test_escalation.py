@@ -18,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 
 from bot.cli import cli
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
 from bot.errors import SettingsError
 from bot.escalation import Desk, Referral, Webhook, channels
+from bot.parts import Parts
 from bot.risk.verdict import RiskLevel
 from bot.settings import read_settings
 from privacy.store import Store
@@ -264,7 +265,7 @@ def test_taken_on_closed_and_reported_from_the_command_line(
 
 
 def test_people_are_told_truthfully_whether_anyone_is(parts: Parts) -> None:
-    from bot.conversation import build_parts
+    from bot.parts import build_parts
 
     assert "nobody is told" in parts.responder.message("welcome")
     told = build_parts(on_call="within two hours on weekdays").responder

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
 from bot.escalation import Desk, Webhook
 from bot.models.protocol import Draft
 from bot.models.usage import Budget
+from bot.parts import Parts
 from bot.responding import Words
 from bot.risk.clauses import ReadingStage
 from bot.risk.screen import Screen

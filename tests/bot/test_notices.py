@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
+from bot.parts import Parts
 from bot.responding import Words
 
 DANGER = "I am going to kill myself tonight"

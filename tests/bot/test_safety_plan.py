@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
+from bot.parts import Parts
 from bot.responding import Words
 from bot.safety_plan import STEPS, SafetyPlan
 from bot.session import Session

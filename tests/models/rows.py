@@ -46,6 +46,7 @@ ROWS = (
     Row(mode="filtered_answer", what="a content filter cuts the answer", again="no; what was shown is taken back", tries=1, kind="filtered"),
     Row(mode="no_schema", what="the endpoint knows no JSON schema", again="at once in plain JSON, and so from then on", tries=1, kind="", is_own=True),
     Row(mode="thinks_aloud", what="a reasoning trace in the text", again="it is cut out, shown to nobody and kept nowhere", tries=1, kind="", is_own=True),
+    Row(mode="thinks_unannounced", what="a reasoning trace whose opening tag is not sent", again="all before its closing tag is cut out; the model's replies are then shown when they are whole", tries=1, kind="", is_own=True),
 )  # fmt: skip
 
 

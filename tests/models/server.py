@@ -256,3 +256,6 @@ class ModelServer:
 
     def _thinks_aloud(self, handler: BaseHTTPRequestHandler, _: Any, text: str) -> None:
         self._stream(handler, "<think>the person said secret things, let me plan</think>\n" + text)
+
+    def _thinks_unannounced(self, handler: BaseHTTPRequestHandler, _: Any, text: str) -> None:
+        self._stream(handler, "The person said secret things. Let me plan.</think>\n" + text)

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
 from bot.models.openai_api import Endpoint
 from bot.models.usage import SPEAKING
+from bot.parts import Parts
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from policies.attributes import Attribute, Standing

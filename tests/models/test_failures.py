@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
-from collections.abc import AsyncIterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Outside, Parts, build_parts
+from bot.conversation import Conversation
 from bot.models.openai_api import BREAKS_AFTER, OPEN_SECONDS, Breaker, Endpoint, Failure, ModelFailure
 from bot.models.remote import AssessAnswer, messages_for
 from bot.models.usage import SPEAKING, Budget, Role
+from bot.parts import Outside, Parts, build_parts
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from bot.session import Arm
@@ -38,20 +38,6 @@ PERSON = {
     "gender": "man",
 }
 AWAY = "the small built-in one"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    made = ModelServer()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def endpoint(server: ModelServer) -> AsyncIterator[Endpoint]:
-    made = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
-    yield made
-    await made.close()
 
 
 def parts_with(endpoint: Endpoint, shared: Parts, *, seconds: float = 2.0, **more: Any) -> Parts:
@@ -367,9 +353,7 @@ def test_without_an_endpoint_the_client_is_not_even_loaded() -> None:
     import subprocess
     import sys
 
-    program = (
-        "import sys; from bot.conversation import build_parts; build_parts(); print('openai' in sys.modules)"
-    )
+    program = "import sys; from bot.parts import build_parts; build_parts(); print('openai' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip().endswith("False"), done.stderr[-300:]
     assert build_parts

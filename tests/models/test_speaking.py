@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
 from bot.models.openai_api import Endpoint
+from bot.models.remote import RemoteModel
 from bot.models.sentences import Sentences
-from bot.models.usage import SPEAKING, Role
+from bot.models.usage import Role
 from bot.models.wording import Meaning
+from bot.parts import Parts
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
 from bot.session import Arm, Session
@@ -28,20 +29,6 @@ LONG = (
     "- Tell one person you trust this week.\n- See your doctor about the sleep.\n\n"
     "If it gets darker, tell me, and the advice would change."
 )
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    made = ModelServer()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-async def endpoint(server: ModelServer) -> AsyncIterator[Endpoint]:
-    made = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
-    yield made
-    await made.close()
 
 
 async def at_the_answer(parts: Parts, *, arm: Arm = Arm.VANILLA) -> Conversation:
@@ -131,6 +118,18 @@ async def test_a_stream_that_breaks_off_is_taken_back_for_the_built_in_reply(
     assert words[-1].move == "answer" and AWAY in words[-1].text and LONG[:50] not in words[-1].text
 
 
+async def test_a_trace_that_nothing_opened_is_taken_back_and_the_next_reply_comes_whole(
+    endpoint: Endpoint, server: ModelServer, parts: Parts
+) -> None:
+    server.mode, server.answers["answer"] = {"answer": "thinks_unannounced"}, LONG
+    served = parts_with(endpoint, parts)
+    first = [w async for w in (await at_the_answer(served)).receive(WORRY)]
+    assert first[-1].move == "answer" and AWAY in first[-1].text and "secret things" not in first[-1].text
+    again = [w async for w in (await at_the_answer(served)).receive(WORRY)]
+    assert all("secret things" not in w.text and "think>" not in w.text for w in again)
+    assert again[-1].text.startswith(LONG[:60]) and AWAY not in again[-1].text
+
+
 # ------------------------------------------------------------------------------------------------ what stops it
 
 
@@ -218,6 +217,24 @@ async def test_a_conversation_may_take_so_many_tokens_and_then_the_built_in_mode
     assert len([r for r in server.said if r["role"] != "risk"]) == before
     restored = Session.from_json(json.loads(json.dumps(conversation.session.to_json())))
     assert restored.model_tokens == conversation.session.model_tokens >= 150
+
+
+# ------------------------------------------------------------------------------------------------ choosing
+
+
+@pytest.mark.parametrize("arm", [Arm.RAISE, Arm.AGENT])
+async def test_the_model_is_offered_only_what_the_study_may_ask(
+    arm: Arm, endpoint: Endpoint, server: ModelServer, parts: Parts
+) -> None:
+    mine = frozenset({Attribute.MENTAL_STATE, Attribute.EMOTION, Attribute.AGE})
+    served = parts_with(endpoint, parts)
+    assert isinstance(served.model, RemoteModel)
+    served.model._attributes = mine
+    await said(Conversation.start(served, arm=arm, country="GB"), WORRY)
+    offered = [
+        json.loads(r["messages"][1]["content"])["may_ask"] for r in server.said if r["role"] == "assess"
+    ]
+    assert offered and all(o and set(o) <= {a.value for a in mine} for o in offered)
 
 
 # ------------------------------------------------------------------------------------------------ wording

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.conversation import Conversation, Parts, build_parts
+from bot.conversation import Conversation
+from bot.parts import Parts, build_parts
 
 
 @dataclass

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Outside, Parts
+from bot.conversation import Conversation
+from bot.models.openai_api import Endpoint
+from bot.models.usage import SPEAKING
+from bot.parts import Outside, Parts
 from privacy.consent import (
     ConsentLedger,
     ConsentVersion,
@@ -114,6 +118,30 @@ async def say(conversation: Conversation, text: str) -> list[Any]:
     return [w async for w in conversation.receive(text) if not w.is_partial]
 
 
+@dataclass(frozen=True)
+class Far:
+    """A study whose model is elsewhere: the parts of its chat, and both ends of the call."""
+
+    parts: Parts
+    keeping: Any
+    endpoint: Endpoint
+    server: ModelServer
+
+
+@pytest.fixture
+async def far(parts: Parts, tmp_path: Path) -> AsyncIterator[Far]:
+    server = ModelServer()
+    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
+    keeping: Any = keeping_in(tmp_path, send_to="api.models.example")
+    elsewhere = Outside(host="api.models.example", is_local=False)
+    yield Far(
+        replace(parts_with(endpoint, parts), keeping=keeping, outside=elsewhere), keeping, endpoint, server
+    )
+    await endpoint.close()
+    server.close()
+    keeping.close()
+
+
 def kept_rows(keeping: Any) -> Any:
     return keeping.run(lambda: keeping.store.db.execute("SELECT count(*) FROM participants").fetchone()[0])
 
@@ -133,22 +161,12 @@ async def test_who_only_chats_leaves_nothing_behind(
 
 @pytest.mark.parametrize("granted", [True, False])
 async def test_an_outside_model_hears_nothing_without_a_yes_and_no_name_with_one(
-    granted: bool, parts: Parts, tmp_path: Path
+    granted: bool, far: Far
 ) -> None:
-    server = ModelServer()
-    from bot.models.openai_api import Endpoint
-    from bot.models.usage import SPEAKING
-
-    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
-    keeping: Any = keeping_in(tmp_path, send_to="api.models.example")
-    away = replace(
-        parts_with(endpoint, parts),
-        keeping=keeping,
-        outside=Outside(host="api.models.example", is_local=False),
-    )
+    server, keeping = far.server, far.keeping
     await keeping.answer("ann", Scope.CHAT, granted=True)
     await keeping.answer("ann", Scope.SEND, granted=granted)
-    conversation = Conversation.start(away, person="ann", country="GB")
+    conversation = Conversation.start(far.parts, person="ann", country="GB")
     moves = await say(conversation, "my wife Zebulonia left and I've stopped going to work, what do I do?")
     assert moves[-1].move == "ask", "the built-in model asks all the same"
     rows = await keeping.run(lambda: list(keeping.store.db.query("SELECT * FROM ledger")))
@@ -164,30 +182,18 @@ async def test_an_outside_model_hears_nothing_without_a_yes_and_no_name_with_one
         assert any("<PERSON_1>" in text for text in held), (
             "the exact text that was sent, for the person to read"
         )
-    await endpoint.close()
-    server.close()
-    keeping.close()
 
 
-async def test_no_byte_leaves_around_the_gate(parts: Parts, tmp_path: Path) -> None:
+async def test_no_byte_leaves_around_the_gate(far: Far) -> None:
     """Every request's own text is in the ledger, word for word; without a passage nothing is sent at all."""
-    import json
-
-    from bot.models.openai_api import Endpoint, Failure, ModelFailure
+    from bot.models.openai_api import Failure, ModelFailure
     from bot.models.remote import AssessAnswer, messages_for
-    from bot.models.usage import SPEAKING, Budget, Role
+    from bot.models.usage import Budget, Role
 
-    server = ModelServer()
-    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
-    keeping: Any = keeping_in(tmp_path, send_to="api.models.example")
-    away = replace(
-        parts_with(endpoint, parts),
-        keeping=keeping,
-        outside=Outside(host="api.models.example", is_local=False),
-    )
+    server, keeping = far.server, far.keeping
     for scope in (Scope.CHAT, Scope.SEND):
         await keeping.answer("ann", scope, granted=True)
-    conversation = Conversation.start(away, person="ann", country="GB")
+    conversation = Conversation.start(far.parts, person="ann", country="GB")
     for text in (WORRY, "low, not sleeping", "no, never", "ashamed", "34"):
         await say(conversation, text)
     sent = sorted(r["messages"][1]["content"] for r in server.said)
@@ -197,40 +203,23 @@ async def test_no_byte_leaves_around_the_gate(parts: Parts, tmp_path: Path) -> N
     assert kept == sent and len(sent) > 6
     before = len(server.said)
     with pytest.raises(ModelFailure) as refused:
-        await endpoint.structured(
+        await far.endpoint.structured(
             Role.ASSESS, messages_for("assess", {"message": "x"}), AssessAnswer, Budget()
         )
     assert refused.value.kind is Failure.NOT_LET_OUT and len(server.said) == before
-    assert json.dumps(server.said)
-    await endpoint.close()
-    server.close()
-    keeping.close()
 
 
-async def test_a_withdrawal_stops_the_next_call_and_the_next_write(parts: Parts, tmp_path: Path) -> None:
-    from bot.models.openai_api import Endpoint
-    from bot.models.usage import SPEAKING
-
-    server = ModelServer()
-    endpoint = Endpoint(base_url=server.url, api_key="none", models=dict.fromkeys(SPEAKING, "m"))
-    keeping: Any = keeping_in(tmp_path, send_to="api.models.example")
-    away = replace(
-        parts_with(endpoint, parts),
-        keeping=keeping,
-        outside=Outside(host="api.models.example", is_local=False),
-    )
+async def test_a_withdrawal_stops_the_next_call_and_the_next_write(far: Far) -> None:
+    server, keeping = far.server, far.keeping
     for scope in (Scope.CHAT, Scope.SEND, Scope.KEEP):
         await keeping.answer("ann", scope, granted=True)
-    conversation = Conversation.start(away, person="ann", country="GB")
+    conversation = Conversation.start(far.parts, person="ann", country="GB")
     await say(conversation, WORRY)
     heard, turns = len(server.said), await keeping.run(lambda: keeping.store.db["turns"].count)
     await keeping.withdraw("ann")
     moves = await say(conversation, "low, not sleeping")
     assert moves and len(server.said) == heard
     assert await keeping.run(lambda: keeping.store.db["turns"].count) == turns
-    await endpoint.close()
-    server.close()
-    keeping.close()
 
 
 async def test_a_minor_is_shown_youth_help_and_nothing_more_is_kept(

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from bot.conversation import Conversation, Outside, Parts
+from bot.conversation import Conversation
 from bot.correcting import corrected
 from bot.keeping import Keeping
 from bot.models.openai_api import Endpoint
 from bot.models.usage import SPEAKING
+from bot.parts import Outside, Parts
 from policies.attributes import Attribute
 from privacy.audit import AuditLog
 from privacy.consent import Scope

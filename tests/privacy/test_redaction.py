@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
+from bot.parts import Parts
 from privacy.detector import Detector, Options
 from privacy.errors import RedactionFailed
 from privacy.placeholders import Placeholders, Restorer

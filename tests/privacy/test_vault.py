@@ -111,7 +111,7 @@ def test_a_master_rotation_that_is_cut_goes_on_where_it_was(at: int, tmp_path: P
 def test_a_data_rotation_that_is_cut_loses_nothing_and_the_old_key_then_opens_nothing(
     at: int, tmp_path: Path
 ) -> None:
-    from bot.conversation import now
+    from bot.parts import now
     from privacy.consent import ConsentLedger, ConsentVersion, Scope, ToKeep
     from privacy.store import Store
     from privacy.store.records import Records

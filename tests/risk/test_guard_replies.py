@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from bot.conversation import Parts
+from bot.parts import Parts
 from bot.risk.guard import Guard
 from bot.risk.replies import ReplyJudge
 from bot.risk.screen import Screen

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bot.cli.screen import every_stage
-from bot.conversation import Conversation, Parts
+from bot.conversation import Conversation
+from bot.parts import Parts
 from bot.responding import Words
 from policies.crisis import cards
 

@@ -1,0 +1,200 @@
+"""Everything a conversation is made of, built once and shared by all of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bot.escalation import Desk
+from bot.keeping import Keeping
+from bot.models import vocabulary
+from bot.models.guided import GuidedModel
+from bot.models.protocol import LanguageModel
+from bot.moves import Rules
+from bot.responding import Responder
+from bot.risk.clauses import ReadingStage
+from bot.risk.guard import Guard
+from bot.risk.opinion import Opinion
+from bot.risk.replies import ReplyJudge
+from bot.risk.screen import Screen
+from bot.risk.semantic import SemanticStage
+from bot.risk.stages import Stages
+from policies import classifiers, crisis, encoder, guidance, questions, thresholds
+from policies.crisis import Directory, cards
+from policies.planning.library import starter_entries
+from privacy.gate import Redacts
+from privacy.reading import ReadingError, TimedParser
+
+if TYPE_CHECKING:
+    from bot.models.openai_api import Endpoint
+
+log = logging.getLogger("raise.parts")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything a conversation is made of, built once and shared by all sessions.
+
+    Attributes:
+        stages: the risk screen; its text stage is never absent.
+        parser: for the reading stage, or None.
+        opinion: a model's opinion on risk, or None; it can only raise.
+        model: understands and composes.
+        responder: words.
+        guard: checks every sentence out.
+        rules: thresholds and the study's attributes.
+        clock: aware UTC.
+        desk: counts referrals and tells the on-call contact, or None.
+        turn_seconds: what a turn's calls to an outside model may take together.
+        session_tokens: what an outside model may take for one conversation; None for no cap.
+        detector: finds personal data, and gives the reading with it; None only where nothing is kept or sent.
+        keeping: consent, store, log and the way out; None where nothing is kept or sent.
+        outside: where an outside model is, or None.
+        directory: of countries and their lines.
+        endpoint: of the outside model, for counts.
+        asks_first: nobody is answered before they have agreed to chat (a study).
+    """
+
+    stages: Stages
+    parser: TimedParser | None
+    opinion: Opinion | None
+    model: LanguageModel
+    responder: Responder
+    guard: Guard
+    rules: Rules
+    clock: Callable[[], datetime]
+    desk: Desk | None = None
+    turn_seconds: float = 20.0
+    session_tokens: int | None = None
+    detector: Redacts | None = None
+    keeping: Keeping | None = None
+    outside: Outside | None = None
+    directory: Directory = field(default_factory=crisis.shipped, repr=False)
+    endpoint: Endpoint | None = None
+    asks_first: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Where an outside model is.
+
+    Attributes:
+        host: of its endpoint.
+        is_local: it runs on this machine.
+    """
+
+    host: str
+    is_local: bool
+
+
+def now() -> datetime:
+    """The time, aware UTC."""
+    return datetime.now(UTC)
+
+
+def build_parts(
+    *,
+    clock: Callable[[], datetime] = now,
+    minimum_age: int = 18,
+    desk: Desk | None = None,
+    on_call: str | None = None,
+    alerts_key: str = "alerts_someone",
+    endpoint: Endpoint | None = None,
+    turn_seconds: float = 20.0,
+    session_tokens: int = 0,
+    data_dir: Path | None = None,
+    detector: Redacts | None = None,
+    keeping: Keeping | None = None,
+    outside: Outside | None = None,
+) -> Parts:
+    """Load everything that ships: policies, encoder, classifiers.
+
+    Args:
+        clock: aware UTC.
+        minimum_age: below it the conversation changes.
+        desk: counts referrals and tells the on-call contact.
+        on_call: how fast that contact answers, as people read it; None where nobody is told.
+        alerts_key: the message that says of what they are told.
+        endpoint: of an outside model; the built-in one alone where None.
+        turn_seconds: what a turn's calls to it may take together.
+        session_tokens: what it may take for one conversation; 0 for no cap.
+        data_dir: where an embedded library is looked for.
+        detector: finds personal data; it gives the reading too, so that this process need not parse.
+        keeping: consent, store, log and the way out.
+        outside: where the endpoint is.
+
+    Raises:
+        PolicyError: a policy file or the encoder cannot be used.
+    """
+    screen = Screen()
+    directory = crisis.shipped()
+    brain = encoder.built_in()
+    guided = GuidedModel(brain, minimum_age=minimum_age)
+    rules = Rules(thresholds=thresholds.shipped())
+    model, opinion = _speakers(guided, endpoint, brain, data_dir, rules)
+    if endpoint is not None:
+        vocabulary.is_ours("warm up")
+    return Parts(
+        stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
+        parser=_warm_parser() if detector is None else None,
+        opinion=opinion,
+        model=model,
+        responder=Responder(
+            guidance.shipped(),
+            questions.shipped(),
+            directory,
+            cards=cards.shipped(),
+            on_call=on_call,
+            alerts_key=alerts_key,
+        ),
+        guard=Guard(
+            screen,
+            directory,
+            judge=ReplyJudge(brain, classifiers.shipped()),
+            vetted=frozenset(block.text for block in guidance.shipped().all_blocks()),
+        ),
+        rules=rules,
+        clock=clock,
+        desk=desk,
+        turn_seconds=turn_seconds,
+        session_tokens=session_tokens or None,
+        detector=detector,
+        keeping=keeping,
+        outside=outside,
+        endpoint=endpoint,
+    )
+
+
+def _speakers(
+    guided: GuidedModel,
+    endpoint: Endpoint | None,
+    brain: encoder.Encoder,
+    data_dir: Path | None,
+    rules: Rules,
+) -> tuple[LanguageModel, Opinion | None]:
+    """Who speaks, and who gives a second opinion on danger."""
+    if endpoint is None:
+        return guided, None
+    from bot.models import neighbours  # noqa: PLC0415 (these load the client, a second's wait)
+    from bot.models.remote import ModelOpinion, RemoteModel  # noqa: PLC0415
+    from bot.models.wording import Meaning  # noqa: PLC0415
+
+    near = neighbours.load(data_dir, endpoint, starter_entries()) if data_dir else None
+    meaning = Meaning(brain, questions.shipped())
+    model = RemoteModel(endpoint, guided, meaning=meaning, neighbours=near, attributes=rules.attributes)
+    return model, ModelOpinion(endpoint)
+
+
+def _warm_parser() -> TimedParser | None:
+    """The parser, loaded now so that the first message does not wait; None where it is not installed."""
+    parser = TimedParser()
+    try:
+        parser.warm()
+    except ReadingError as missing:
+        log.error("no reading stage: %s", missing)
+        return None
+    return parser
