@@ -385,6 +385,64 @@ class Conversation:
             )
             yield self._parts.responder.render(move, session)
 
+    async def may_be_rated(self) -> bool:
+        """Whether what the person says of an answer would be kept; without that nobody asks them."""
+        keeping = self._parts.keeping
+        if keeping is None or self._session.is_minor or self._session.risk.level is not RiskLevel.NONE:
+            return False
+        return await keeping.allows(self._person, Scope.KEEP)
+
+    async def rate(
+        self, *, helped: bool, note: str = "", number: int | None = None
+    ) -> AsyncGenerator[Words, None]:
+        """What the person says of an answer; kept, redacted, where they agreed to that.
+
+        A note passes the screen like any message, and one that tells of danger is answered as one.
+
+        Args:
+            helped: it did.
+            note: more of it, in their own words.
+            number: of the turn that answered; the newest where None.
+        """
+        note = note.encode("utf-8", "replace").decode("utf-8").strip()
+        looking = (
+            asyncio.ensure_future(self._parts.detector.redact(note))
+            if note and self._parts.detector is not None and len(note) <= LONGEST_ANSWERED
+            else None
+        )
+        async with self._lock:
+            verdict = await self._screened(note, looking) if note else Verdict()
+            key = (
+                "feedback_not_kept"
+                if verdict.level is not RiskLevel.NONE
+                else await self._rated(note, looking, helped=helped, number=number)
+            )
+        if verdict.level is not RiskLevel.NONE:
+            async for words in self.receive(note):
+                yield words
+            return
+        yield self._parts.responder.render(Say(key=key), self._session)
+
+    async def _rated(
+        self, note: str, looking: asyncio.Future[Redaction] | None, *, helped: bool, number: int | None
+    ) -> str:
+        """Keep a rating; the key of what the person is told of it."""
+        keeping = self._parts.keeping
+        if keeping is None or self._session.is_minor:
+            return "feedback_not_kept"
+        try:
+            safe = "" if looking is None else self.places.apply(note, (await looking).spans)
+            is_kept = await keeping.rate(
+                self._person, self.id, self._session.turn if number is None else number,
+                helped=helped, note=safe, places=self.places,
+            )  # fmt: skip
+        except PrivacyError as failed:
+            log.error("feedback was not kept: %s", type(failed).__name__)
+            return "feedback_not_kept"
+        if note and looking is None:
+            return "feedback_without_note"
+        return "feedback_kept" if is_kept else "feedback_not_kept"
+
     def correct(self, attribute: Attribute, answer: Answer) -> None:
         """Another answer in the place of one that is held."""
         self._session = replace(self._session, profile=self._session.profile.with_answer(attribute, answer))

@@ -23,9 +23,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.message import EmailMessage
+from functools import partial
 from http.client import HTTPMessage
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
@@ -41,6 +42,7 @@ MOST_HELD = 10_000
 SEND_SECONDS = 10.0
 
 log = logging.getLogger("raise.escalation")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,9 +196,14 @@ class Desk:
         self._inbox: queue.SimpleQueue[Referral | None] = queue.SimpleQueue()
         self._held: deque[Referral] = deque(maxlen=MOST_HELD)
         self._store: Store | None = None
+        self._through: Callable[[Callable[[Store], Any]], Any] | None = None
         self._ended = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
         self._thread.start()
+
+    def write_through(self, call: Callable[[Callable[[Store], Any]], Any]) -> None:
+        """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again."""
+        self._through = call
 
     def note(self, referral: Referral) -> None:
         """A referral was shown."""
@@ -225,28 +232,20 @@ class Desk:
         if self._store is not None:
             self._store.close()
 
-    def _opened(self) -> Store:
+    def _call(self, work: Callable[[Store], _Result]) -> _Result:
+        """Something done with the store."""
+        if self._through is not None:
+            done: _Result = self._through(work)
+            return done
         if self._store is None:
             self._store = Store(self._directory)
-        return self._store
+        return work(self._store)
 
     def _write(self) -> None:
         while self._held:
-            store, referral = self._opened(), self._held[0]
+            referral = self._held[0]
             try:
-                if referral.is_news and self._ways and referral.level.rank >= self._tell_from.rank:
-                    store.open_escalation(
-                        person=referral.person,
-                        level=referral.level.value,
-                        at=referral.at,
-                        again_after=AGAIN_AFTER,
-                    )
-                store.count_referral(
-                    month=referral.at.strftime("%Y-%m"),
-                    level=referral.level.value,
-                    category=referral.category,
-                    country=referral.country,
-                )
+                self._call(partial(self._note, referral=referral))
             except StoreError:
                 raise
             except Exception as failed:  # noqa: BLE001 (locked or full: held until it can be written)
@@ -254,11 +253,23 @@ class Desk:
                 return
             self._held.popleft()
 
+    def _note(self, store: Store, referral: Referral) -> None:
+        if referral.is_news and self._ways and referral.level.rank >= self._tell_from.rank:
+            store.open_escalation(
+                person=referral.person, level=referral.level.value, at=referral.at, again_after=AGAIN_AFTER
+            )
+        store.count_referral(
+            month=referral.at.strftime("%Y-%m"),
+            level=referral.level.value,
+            category=referral.category,
+            country=referral.country,
+        )
+
     def _send(self) -> None:
         if not self._ways:
             return
         now = self._clock()
-        for row in self._opened().due(now):
+        for row in self._call(lambda store: store.due(now)):
             notice = {
                 "id": str(row["id"]),
                 "person": row["person"],
@@ -270,7 +281,10 @@ class Desk:
             again = None
             if not delivered and not late:
                 again = now + RETRY_AFTER[min(row["attempts"], len(RETRY_AFTER) - 1)]
-            self._opened().tried(row["id"], delivered_at=now if delivered else None, next_try=again)
+            tried = partial(
+                Store.tried, number=row["id"], delivered_at=now if delivered else None, next_try=again
+            )
+            self._call(tried)
 
     @staticmethod
     def _delivered(way: Channel, notice: dict[str, Any]) -> bool:

@@ -159,6 +159,10 @@ class Keeping:
         """A call in the one thread that may touch the store."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *arguments, **more))
 
+    def call(self, work: Callable[[Store], _Result]) -> _Result:
+        """The same for another thread, which waits for it; it gets the store."""
+        return self._pool.submit(lambda: work(self.store)).result()
+
     def purge_now(self) -> dict[str, int]:
         """Delete what has expired; in the store's thread. Where the log cannot be written nothing is deleted."""
         try:
@@ -282,6 +286,35 @@ class Keeping:
             raise
         except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
             raise PrivacyError(f"a turn could not be kept ({type(failed).__name__})") from None
+
+    async def rate(
+        self, person: str, session_id: str, number: int, *, helped: bool, note: str, places: Placeholders
+    ) -> bool:
+        """Keep what a person says of an answer; False where they did not agree to have anything kept.
+
+        Raises:
+            PrivacyError: it was to be kept and could not be.
+        """
+
+        def write() -> bool:
+            grant = self.ledger.grant(person, ToKeep)
+            if grant is None or self.audit.was_erased(person):
+                return False
+            try:
+                self.records.keep_feedback(
+                    grant, person=person, session=session_id, number=number, rating=int(helped), note=note,
+                    places=places.to_json(),
+                )  # fmt: skip
+            except ConsentMissing:
+                return False
+            return True
+
+        try:
+            return await self.run(write)
+        except PrivacyError:
+            raise
+        except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
+            raise PrivacyError(f"feedback could not be kept ({type(failed).__name__})") from None
 
     async def correct(self, person: str, attribute: Attribute, answer: Answer) -> None:
         """Another answer in the place of one that is kept, where keeping is agreed to."""

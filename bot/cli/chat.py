@@ -30,10 +30,17 @@ from privacy.detector import Detector
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One event of a line: said or chosen."""
+    """One event of a line: said, chosen, or what is said of the last answer.
+
+    Attributes:
+        text: said or chosen; the note of a rating.
+        chosen: it is a quick reply.
+        helped: of a rating; None where it is none.
+    """
 
     text: str
     chosen: bool
+    helped: bool | None = None
 
 
 def read_event(line: str, number: int) -> Incoming:
@@ -53,7 +60,12 @@ def read_event(line: str, number: int) -> Incoming:
     for key in ("say", "choose"):
         if isinstance(raw.get(key), str):
             return Incoming(raw[key], key == "choose")
-    raise SettingsError(f'line {number}: needs "say" or "choose" with a text')
+    if "rate" in raw:
+        note = raw.get("note", "")
+        if raw["rate"] not in ("helped", "not") or not isinstance(note, str):
+            raise SettingsError(f'line {number}: "rate" is "helped" or "not", "note" a text')
+        return Incoming(note, chosen=False, helped=raw["rate"] == "helped")
+    raise SettingsError(f'line {number}: needs "say" or "choose" with a text, or "rate"')
 
 
 def read_profile(path: Path) -> dict[Attribute, str]:
@@ -83,7 +95,10 @@ def read_profile(path: Path) -> dict[Attribute, str]:
 
 
 async def _answer(conversation: Conversation, event: Incoming) -> AsyncIterator[Words]:
-    moves = conversation.choose(event.text) if event.chosen else conversation.receive(event.text)
+    if event.helped is not None:
+        moves = conversation.rate(helped=event.helped, note=event.text)
+    else:
+        moves = conversation.choose(event.text) if event.chosen else conversation.receive(event.text)
     async for words in moves:
         yield words
 

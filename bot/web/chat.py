@@ -51,6 +51,7 @@ parts = replace(assemble(settings, desk=desk), asks_first=settings.mode is Mode.
 if parts.keeping is None:
     raise SettingsError("the chat keeps nothing, and cannot say so: this is a bug")
 keeping: Keeping = parts.keeping
+desk.write_through(keeping.call)
 outside = parts.endpoint
 
 
@@ -221,6 +222,15 @@ def _actions(words: Words, turn: int) -> list[cl.Action]:
     return [*made, cl.Action(name="why", payload=payload, label="Why do you ask?")]
 
 
+def _ratings(turn: int) -> list[cl.Action]:
+    """Two taps that say what an answer was worth."""
+    labels = {"helped": "This helped", "not": "This didn't help"}
+    return [
+        cl.Action(name="rate", payload={"rate": rate, "turn": turn}, label=label)
+        for rate, label in labels.items()
+    ]
+
+
 def linked(words: Words) -> str:
     """The text with its numbers as links that a phone dials.
 
@@ -250,6 +260,8 @@ async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None
         if words.move == "answer":
             message = coming or cl.Message(content="")
             coming = None
+            if await conversation.may_be_rated():
+                message.actions = _ratings(conversation.session.turn)
             if words.text.startswith(message.content):
                 for part in re.split(r"(?<=\n)", words.text[len(message.content) :]):
                     await message.stream_token(part)
@@ -262,7 +274,7 @@ async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None
                 coming = None
             message = cl.Message(content=linked(words), actions=_actions(words, conversation.session.turn))
             await message.send()
-        if words.move == "ask" or words.offers:
+        if message.actions:
             cl.user_session.set("open", message)
 
 
@@ -405,6 +417,32 @@ async def why(action: cl.Action) -> None:
         await _safely(conversation.receive("Why do you ask?"), visitor)
     finally:
         cl.user_session.set("busy", False)
+
+
+@cl.action_callback("rate")
+async def rated(action: cl.Action) -> None:
+    """An answer was rated with a tap; a sentence more can be written on a page of its own."""
+    visitor = await _visitor()
+    number, rate = action.payload.get("turn"), action.payload.get("rate")
+    is_answered = isinstance(number, int) and 0 < number <= visitor.conversation.session.turn
+    if rate not in ("helped", "not") or not is_answered or cl.user_session.get("busy"):
+        return
+    cl.user_session.set("busy", True)
+    try:
+        await _close_question()
+        async for words in visitor.conversation.rate(helped=rate == "helped", number=number):
+            more = f" If you like, [say more](/feedback?turn={number}&rate={rate})."
+            await cl.Message(content=linked(words) + more).send()
+    finally:
+        cl.user_session.set("busy", False)
+
+
+async def rate(code: str, number: int, *, helped: bool, note: str) -> list[Words]:
+    """The same from the page, with a sentence; what the person is told."""
+    visitor = visitors.get(code)
+    if visitor is None or not 0 < number <= visitor.conversation.session.turn:
+        return []
+    return [w async for w in visitor.conversation.rate(helped=helped, note=note, number=number)]
 
 
 # ------------------------------------------------------------------------------------------------ life cycle

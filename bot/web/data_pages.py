@@ -170,6 +170,27 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         await chat.forget_in_memory(person, table, name)
         return await _erased(lambda: chat.keeping.rights.erase_item(person, table, name))
 
+    @app.get("/feedback")
+    async def feedback(request: Request, turn: int = 0, rate: str = "") -> Response:
+        if who(request) is None or turn < 1:
+            return _see_other("/")
+        return HTMLResponse(pages.feedback_page(turn, rate))
+
+    @app.post("/feedback")
+    async def feedback_given(
+        request: Request,
+        turn: Annotated[int, Form()],
+        rate: Annotated[str, Form()] = "",
+        note: Annotated[str, Form(max_length=1000)] = "",
+    ) -> Response:
+        from bot.web import chat  # noqa: PLC0415
+
+        person = who(request)
+        if person is None or rate not in ("helped", "not"):
+            return _see_other("/")
+        told = await chat.rate(person, turn, helped=rate == "helped", note=note)
+        return HTMLResponse(pages.feedback_page(turn, rate, told=told) if told else pages.feedback_page(0))
+
     @app.post("/my-data/withdraw")
     async def withdraw(request: Request) -> Response:
         from bot.web import chat  # noqa: PLC0415
@@ -283,6 +304,11 @@ def row_in_words(row: Held) -> dict[str, Any]:
     elif row.table == "safety_plans" and fields["entries"]:
         entries = json.loads(fields["entries"]).get("entries", {})
         made["lines"] = [f"{step}: {text}" for step, text in entries.items()]
+    elif row.table == "feedback":
+        made["lines"] = [
+            "it helped" if fields["rating"] else "it didn't help",
+            *filter(None, [fields["note"]]),
+        ]
     elif row.table == "consents":
         made["lines"] = [f"{fields['scope']}: {'yes' if fields['granted'] else 'no'}"]
     return made

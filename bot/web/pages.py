@@ -8,7 +8,9 @@ from datetime import date
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, select_autoescape
+from markupsafe import Markup, escape
 
+from bot.responding import Words
 from policies import crisis
 from policies.consent import ConsentText, ScopeText
 from policies.crisis import Country, Directory
@@ -99,6 +101,24 @@ def consent_page(
 def my_data_page(found: dict[str, Any] | None) -> str:
     """What is held of the visitor, in plain words, with what they may do about it; None where they have no cookie."""
     return _render("my_data.html", found=found)
+
+
+def feedback_page(turn: int, rate: str = "", *, told: list[Words] | None = None) -> str:
+    """A form for a sentence about an answer, or what the person is told once it is in; turn 0 where it is gone."""
+    return _render("feedback.html", turn=turn, rate=rate, told=[marked(w) for w in told or ()])
+
+
+def marked(words: Words) -> Markup:
+    """What the chat would say, as HTML: bold, lists as lines, numbers that dial."""
+    text = str(escape(words.text))
+    text = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", text)
+    for resource in words.resources:
+        for number in filter(None, [resource.get("phone"), *resource.get("also", ())]):
+            shown, digits = str(escape(number)), re.sub(r"[^\d*#+]", "", number)
+            text = re.sub(
+                rf"(?i)\b(call ){re.escape(shown)}(?!\d)", rf'\1<a href="tel:{digits}">{shown}</a>', text
+            )
+    return Markup("<br>".join(text.split("\n")))  # noqa: S704 (escaped above)
 
 
 def erase_page() -> str:

@@ -346,9 +346,26 @@ class Records:
             )  # fmt: skip
 
     def keep_feedback(
-        self, grant: Grant[ToKeep], *, person: str, session: str, number: int, rating: int, note: str
+        self,
+        grant: Grant[ToKeep],
+        *,
+        person: str,
+        session: str,
+        number: int,
+        rating: int,
+        note: str,
+        places: str = "",
     ) -> None:
-        """A rating of one answer, and a redacted note.
+        """A rating of one answer, and a redacted note; it takes the place of an earlier one of that answer.
+
+        Args:
+            grant: to keep.
+            person: pseudonym.
+            session: id of the conversation.
+            number: of the turn that answered.
+            rating: 1 it helped, 0 it did not.
+            note: in their words, redacted; "" where there is none, and then an earlier note stays.
+            places: the placeholder map, so that their words can be read back.
 
         Raises:
             ConsentMissing: the grant does not hold any more.
@@ -356,13 +373,25 @@ class Records:
         grant.check(person)
         at = self._clock()
         row = secrets.randbits(62)
+        key = self._key(person)
+        mine = {"person": person, "session": session, "number": number}
+        which = "FROM feedback WHERE person = :person AND session = :session AND number = :number"
         with self._db.atomic():
             self._seen(person, at)
+            earlier = next(iter(self._db.query(f"SELECT * {which}", mine)), None)
+            if earlier is not None and earlier["note"] and not note:
+                note = key.open(f"note {earlier['id']}", earlier["note"])
+            self._write(f"DELETE {which}", mine)
+            if places:
+                self._write(
+                    "UPDATE sessions SET places = :places WHERE id = :session AND person = :person",
+                    {"places": key.seal(f"places {session}", places), "session": session, "person": person},
+                )
             self._write(
                 "INSERT INTO feedback VALUES (:id, :person, 'feedback', :session, :number, :at, :rating, :note, :until)",
                 {
                     "id": row, "person": person, "session": session, "number": number, "at": at.isoformat(),
-                    "rating": rating, "note": self._key(person).seal(f"note {row}", note) if note else None,
+                    "rating": rating, "note": key.seal(f"note {row}", note) if note else None,
                     "until": self._until("feedback", at),
                 },
             )  # fmt: skip

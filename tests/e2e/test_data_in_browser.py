@@ -135,6 +135,69 @@ def test_my_data_shows_corrects_exports_and_erases_with_a_receipt(
     assert "Nothing is held of you here" in page.inner_text("main")
 
 
+def test_refusing_to_send_keeps_every_word_here_and_the_chat_answers(browser: Any, tmp_path: Path) -> None:
+    settings = {
+        "RAISE_MODE": "study", "RAISE_MASTER_KEYS": new_master_key(), "RAISE_COUNTRY": "GB",
+        "RAISE_MODEL_BASE_URL": "https://model.invalid/v1", "RAISE_MODEL": "m", "RAISE_MODEL_API_KEY": "k",
+    }  # fmt: skip
+    context = browser.new_context(viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
+    page = context.new_page()
+    with running(tmp_path, **settings) as made:
+        page.goto(made.url + "/")
+        asked = answer(page, made.url, yes={"chat", "keep"})
+        assert asked[:2] == ["chat", "send"], asked
+        chat(page, made, "how do I ask for a day off?")
+        assert "small built-in model" in page.locator(".ai-message").last.inner_text()
+        page.goto(made.url + "/my-data")
+        held = page.inner_text("main")
+        assert "A conversation, so that it can go on" in held
+        assert "Text that was sent to a model" not in held
+        assert "model.invalid" not in made.log.read_text(), "nobody tried to reach it"
+    context.close()
+
+
+def test_an_answer_is_rated_with_a_tap_and_a_sentence_and_can_be_erased(page: Page, study: Server) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    answer(page, study.url, yes={"chat", "keep"})
+    chat(page, study, "how do I ask for a day off?")
+    page.get_by_role("button", name="This didn't help", exact=True).click()
+    more = page.get_by_role("link", name="say more").last
+    expect(more).to_be_visible(timeout=10_000)
+    assert not page.get_by_role("button", name="This helped", exact=True).count(), "one tap, then it is done"
+    page.goto(study.url + str(more.get_attribute("href")))
+    assert Axe().run(page).violations_count == 0
+    page.get_by_label("What was good").fill("Brunhilda Oakenshaw would have known")
+    page.get_by_role("button", name="Send").click()
+    assert "noted" in page.inner_text("main")
+    page.goto(study.url + "/my-data")
+    card = page.locator("article", has_text="What you said of an answer")
+    assert "it didn't help" in card.inner_text() and "Brunhilda" in card.inner_text()
+    card.get_by_role("button", name="Erase this").click()
+    page.goto(study.url + "/my-data")
+    assert "What you said of an answer" not in page.inner_text("main")
+
+
+def test_a_note_that_tells_of_danger_is_answered_with_help(page: Page, study: Server) -> None:
+    answer(page, study.url, yes={"chat", "keep"})
+    chat(page, study, "how do I ask for a day off?")
+    page.get_by_role("button", name="This helped", exact=True).click()
+    more = page.get_by_role("link", name="say more").last
+    expect(more).to_be_visible(timeout=10_000)
+    page.goto(study.url + str(more.get_attribute("href")))
+    page.get_by_label("What was good").fill("doesn't matter, I am going to kill myself tonight")
+    page.get_by_role("button", name="Send").click()
+    shown = page.inner_text("main")
+    assert "999" in shown and page.locator("main a[href^='tel:']").count() >= 1
+    assert page.locator("main strong").count() or "**" not in shown
+
+
+def test_who_agreed_to_nothing_but_chatting_is_not_asked_to_rate(page: Page, study: Server) -> None:
+    answer(page, study.url, yes={"chat"})
+    chat(page, study, "how do I ask for a day off?")
+    assert not page.get_by_role("button", name="This helped", exact=True).count()
+
+
 def test_one_answer_can_be_erased(page: Page, study: Server) -> None:
     answer(page, study.url, yes={"chat", "keep"})
     chat(page, study, WORRY)

@@ -59,7 +59,7 @@ async def agreed(keeping: Keeping, person: str, *scopes: Scope) -> None:
 
 
 async def confide(conversation: Conversation) -> list[Any]:
-    """Secrets through the chat, a planned answer, an answer in passing, a correction and a safety plan."""
+    """Secrets through the chat, a planned answer, an answer in passing, a correction, a safety plan and feedback."""
     seen = await say(
         conversation,
         f"my wife {CANARIES['name']} left and I stopped working at {CANARIES['clinic']}, {WORDS}, what do I do?",
@@ -70,6 +70,8 @@ async def confide(conversation: Conversation) -> list[Any]:
     seen += await say(conversation, "safety plan")
     seen += await say(conversation, f"{WORDS}, and then {CANARIES['name']} rings me on {CANARIES['phone']}")
     seen += await say(conversation, "stop here")
+    note = f"{WORDS}, ask {CANARIES['name']} at {CANARIES['clinic']} on {CANARIES['phone']}"
+    seen += [w async for w in conversation.rate(helped=False, note=note, number=1)]
     return seen
 
 
@@ -139,7 +141,7 @@ async def test_after_erasure_nothing_is_left_in_any_file_and_a_receipt_says_so(
     assert await keeping.kept("person-one-417") is not None
     receipt = await keeping.run(keeping.rights.erase_all, "person-one-417")
     assert b"person-one-417" not in everywhere(tmp_path)
-    assert receipt.residue.found == () and receipt.counts["turns"] >= 5
+    assert receipt.residue.found == () and receipt.counts["turns"] >= 5 and receipt.counts["feedback"] == 1
     assert await keeping.kept("person-one-417") is None and await keeping.kept("person-two-417") is not None
     assert await keeping.run(keeping.rights.verify_receipt, receipt.to_json()) == ""
     decisions = await keeping.run(
