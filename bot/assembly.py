@@ -6,7 +6,7 @@ import gc
 import re
 import threading
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
@@ -18,9 +18,11 @@ from bot.settings import Mode, Settings
 from policies import consent, crisis, retention
 from policies.consent import ConsentText
 from policies.crisis.checks import RETIRED
+from policies.retention import RetentionPolicy
 from privacy.consent import ConsentVersion
 from privacy.detector import Detector, Options
 from privacy.errors import KeysUnusable, PrivacyError
+from privacy.scheduler import trigger
 from privacy.vault import master_keys
 
 BACKUP_DAYS = 35
@@ -68,18 +70,38 @@ def outside(settings: Settings) -> Outside | None:
     return Outside(host=host, is_local=is_loopback(host)) if host else None
 
 
+def retention_rules(settings: Settings) -> RetentionPolicy:
+    """How long each kind of record lives in this deployment.
+
+    Raises:
+        PolicyFileError: the file cannot be used; it says where and why.
+        SettingsError: its sweep is no schedule.
+    """
+    ends = settings.study_ends
+    rules = retention.load(
+        settings.retention_file or retention.PATH,
+        study_ends=datetime(ends.year, ends.month, ends.day, tzinfo=UTC) + timedelta(days=1)
+        if ends
+        else None,
+    )
+    try:
+        trigger(rules.sweep)
+    except PrivacyError as bad:
+        raise SettingsError(f"{rules.source}: {bad}") from None
+    return rules
+
+
 def consent_text(settings: Settings) -> ConsentText:
     """The consent text of this deployment."""
-    lives = {name: str(lasts.days) for name, lasts in retention.shipped().items()}
-    where = outside(settings)
+    rules, where = retention_rules(settings), outside(settings)
     values = {
         "minimum_age": str(settings.minimum_age),
         "model_name": settings.model_answer or settings.model or "a model",
         "model_host": where.host if where else "this machine",
-        "keep_days": lives["session"],
-        "sent_days": lives["ledger"],
-        "research_days": lives["transcript"],
-        "contact_days": lives["consent"],
+        "keep_days": str(rules.days("session")),
+        "sent_days": str(rules.days("ledger")),
+        "research_days": str(rules.days("transcript")),
+        "contact_days": str(rules.days("consent")),
         "backup_days": str(BACKUP_DAYS),
         "study_title": settings.study_title or "a demo, no study",
         "study_contact": settings.study_contact or "whoever runs this demo",
@@ -112,7 +134,7 @@ def keeping(settings: Settings, *, clock: Callable[[], datetime] = now) -> Keepi
             settings.data_dir,
             masters,
             ConsentVersion.of(text.version, text.everything()),
-            retention.shipped(),
+            retention_rules(settings),
             clock=clock,
             send_to=where.host if where is not None and not where.is_local else "",
             always=settings.mode is Mode.STUDY,

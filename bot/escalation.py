@@ -32,6 +32,8 @@ from urllib.parse import urlsplit
 from bot.errors import SettingsError
 from bot.risk.verdict import RiskLevel
 from bot.settings import Settings
+from policies import retention
+from policies.retention import RetentionPolicy
 from privacy.store import Store, StoreError, utc_now
 
 AGAIN_AFTER = timedelta(minutes=20)
@@ -181,6 +183,7 @@ class Desk:
         tell_from: RiskLevel = RiskLevel.IMMINENT,
         clock: Callable[[], datetime] = utc_now,
         pause: float = 5.0,
+        rules: RetentionPolicy | None = None,
     ) -> None:
         """Start the thread.
 
@@ -190,20 +193,30 @@ class Desk:
             tell_from: the lowest level they are told of.
             clock: aware UTC.
             pause: seconds between looks at what is due.
+            rules: how long the record of a notice lives; those that ship where None.
         """
         self._directory, self._ways, self._tell_from = directory, ways, tell_from
         self._clock, self._pause = clock, pause
+        self._rules = rules or retention.shipped()
         self._inbox: queue.SimpleQueue[Referral | None] = queue.SimpleQueue()
         self._held: deque[Referral] = deque(maxlen=MOST_HELD)
         self._store: Store | None = None
         self._through: Callable[[Callable[[Store], Any]], Any] | None = None
+        self._noted: Callable[[str, bool], None] = lambda _level, _told: None
         self._ended = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
         self._thread.start()
 
-    def write_through(self, call: Callable[[Callable[[Store], Any]], Any]) -> None:
-        """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again."""
-        self._through = call
+    def write_through(
+        self, call: Callable[[Callable[[Store], Any]], Any], noted: Callable[[str, bool], None]
+    ) -> None:
+        """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again.
+
+        Args:
+            call: does something with the store, in its thread.
+            noted: logs, in that thread, that a referral of a level was shown and whether somebody is told.
+        """
+        self._through, self._noted = call, noted
 
     def note(self, referral: Referral) -> None:
         """A referral was shown."""
@@ -254,9 +267,14 @@ class Desk:
             self._held.popleft()
 
     def _note(self, store: Store, referral: Referral) -> None:
+        made = None
         if referral.is_news and self._ways and referral.level.rank >= self._tell_from.rank:
-            store.open_escalation(
-                person=referral.person, level=referral.level.value, at=referral.at, again_after=AGAIN_AFTER
+            made = store.open_escalation(
+                person=referral.person,
+                level=referral.level.value,
+                at=referral.at,
+                again_after=AGAIN_AFTER,
+                until=self._rules.until("escalation", referral.at),
             )
         store.count_referral(
             month=referral.at.strftime("%Y-%m"),
@@ -264,6 +282,7 @@ class Desk:
             category=referral.category,
             country=referral.country,
         )
+        self._noted(referral.level.value, made is not None)
 
     def _send(self) -> None:
         if not self._ways:

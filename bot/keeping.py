@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -21,6 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 from bot.moves import Step
 from bot.session import Session
 from policies.attributes import SPECS, Answer, Attribute
+from policies.retention import RetentionPolicy
 from privacy.audit import AuditLog, EventKind
 from privacy.consent import (
     ConsentLedger,
@@ -37,14 +38,19 @@ from privacy.consent import (
 from privacy.errors import ConsentMissing, PrivacyError
 from privacy.gate import Sent
 from privacy.placeholders import Placeholders
+from privacy.retention import Due, RetentionSweep, SweepReport, Swept
 from privacy.rights import Rights
 from privacy.store import Store
-from privacy.store.records import KeptSession, Lifetimes, Records
+from privacy.store.records import KeptSession, Records
 from privacy.vault import Vault
 
 log = logging.getLogger("raise.keeping")
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+STEADY_FOR = timedelta(days=2)
+PAUSE_SECONDS = 0.002
+"""Between two steps of a sweep, for whoever waits for the store."""
 
 KEPT_FOR_LATER = (Scope.KEEP, Scope.RESEARCH, Scope.CONTACT, Scope.SEND)
 """Scopes whose yes must be kept on disk to be worth anything later."""
@@ -100,6 +106,32 @@ class TurnRecord:
     answered: tuple[str, ...] = field(repr=False)
 
 
+class SteadyClock:
+    """A clock that does not go back: what has expired stays expired when the machine's clock is set back.
+
+    A reading that lies more than two days ahead of the clock is taken for a fault of an earlier clock, not followed.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._newest: datetime | None = None
+
+    def seen(self, at: datetime | None) -> None:
+        """A time that was written down before."""
+        if at is not None and at - self._clock() < STEADY_FOR and (self._newest is None or at > self._newest):
+            self._newest = at
+
+    def __call__(self) -> datetime:
+        """The time, aware UTC."""
+        now = self._clock()
+        if self._newest is not None and now < self._newest:
+            if self._newest - now < STEADY_FOR:
+                return self._newest
+            log.error("the clock was set back by more than two days")
+        self._newest = now
+        return now
+
+
 class Keeping:
     """One deployment's memory. Share one between all conversations."""
 
@@ -108,7 +140,7 @@ class Keeping:
         directory: Path,
         masters: tuple[str, ...],
         version: ConsentVersion,
-        lifetimes: Lifetimes,
+        rules: RetentionPolicy,
         *,
         clock: Callable[[], datetime],
         send_to: str = "",
@@ -120,7 +152,7 @@ class Keeping:
             directory: of the data.
             masters: master keys, newest first.
             version: of the consent text in force.
-            lifetimes: by category.
+            rules: how long each kind of record lives.
             clock: aware UTC.
             send_to: host of the outside model, "" where there is none beyond this machine.
             always: keep every answer to consent (a study).
@@ -128,9 +160,11 @@ class Keeping:
         Raises:
             PrivacyError: a key, the store or the log cannot be used.
         """
-        self._clock = clock
+        self.rules = rules
+        self._clock = SteadyClock(clock)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="raise-keeping")
-        opening = partial(self._open, directory, masters, version, lifetimes, send_to=send_to, always=always)
+        self.uploads: tuple[Path, ...] = ()
+        opening = partial(self._open, directory, masters, version, send_to=send_to, always=always)
         self._pool.submit(opening).result()
 
     def _open(
@@ -138,20 +172,30 @@ class Keeping:
         directory: Path,
         masters: tuple[str, ...],
         version: ConsentVersion,
-        lifetimes: Lifetimes,
         *,
         send_to: str,
         always: bool,
     ) -> None:
+        self.directory = directory
         self.store = Store(directory)
         self.vault = Vault(directory, masters)
         self.audit = AuditLog(directory)
-        self.records = Records(self.store.db, self.vault, lifetimes, clock=self._clock)
+        self._clock.seen(self.store.newest())
+        volatile = frozenset(a.value for a in VOLATILE)
+        self.records = Records(self.store.db, self.vault, self.rules, clock=self._clock, volatile=volatile)
         self.consents = Consents(self.records, always=always, is_erased=self.audit.was_erased)
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
         self.rights.replay_erasures()
-        self.purge_now()
+        changed = self.records.redate()
+        try:
+            self.audit.note_change(
+                EventKind.POLICY, f"{self.rules.digest[:32]} {version.sha256[:32]}", at=self._clock()
+            )
+        except PrivacyError as failed:
+            log.error("the policies in force were not logged: %s", type(failed).__name__)
+        if changed:
+            log.warning("the retention rules have changed: %d records have another date now", changed)
 
     async def run(
         self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
@@ -163,13 +207,52 @@ class Keeping:
         """The same for another thread, which waits for it; it gets the store."""
         return self._pool.submit(lambda: work(self.store)).result()
 
-    def purge_now(self) -> dict[str, int]:
-        """Delete what has expired; in the store's thread. Where the log cannot be written nothing is deleted."""
+    def note_escalation(self, level: str, told: bool) -> None:
+        """A referral was shown: in the log, of nobody; in the store's thread. It must not keep the card from anybody."""
         try:
-            return self.rights.purge()
+            self.audit.append(
+                EventKind.ESCALATION, at=self._clock(), counts={"level": level, "on_call_told": told}
+            )
         except PrivacyError as failed:
-            log.error("nothing was purged: %s", type(failed).__name__)
-            return {}
+            log.error("an escalation was not logged: %s", type(failed).__name__)
+
+    def note_configuration(self, digest: str) -> None:
+        """The settings in force, as a digest, where they are others than at the last start."""
+        try:
+            self.call(lambda _: self.audit.note_change(EventKind.CONFIGURATION, digest, at=self._clock()))
+        except PrivacyError as failed:
+            log.error("the configuration was not logged: %s", type(failed).__name__)
+
+    def swept(self, *, opens: bool = True) -> Swept:
+        """What a sweep works on; in the store's thread."""
+        return Swept(
+            directory=self.directory, store=self.store, audit=self.audit, rules=self.rules, clock=self._clock,
+            records=self.records if opens else None, vault=self.vault if opens else None,
+            rights=self.rights if opens else None, uploads=self.uploads,
+        )  # fmt: skip
+
+    async def sweep(self, slot: str, *, listing: bool = False) -> tuple[list[SweepReport], list[Due]]:
+        """Sweep for a slot, a step at a time, so that people who chat come in between; an earlier one that was cut first.
+
+        Raises:
+            SweepBusy: another process sweeps.
+            PrivacyError: the log or the store failed; the next sweep goes on.
+        """
+        done: list[SweepReport] = []
+        listed: list[Due] = []
+        while not done or done[-1].slot != slot:
+            run = await self.run(lambda: RetentionSweep(self.swept(), slot, listing=listing))
+            try:
+                while await self.run(run.step):  # noqa: ASYNC110 (steps of the work, not a wait for something)
+                    await asyncio.sleep(PAUSE_SECONDS)
+            except asyncio.CancelledError:
+                self._pool.submit(run.stop)
+                raise
+            if run.report.finished_at is None:
+                break
+            done.append(run.report)
+            listed += run.listed
+        return done, listed
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -230,6 +313,7 @@ class Keeping:
             at = self._clock()
             held = [s for s in Scope if s is not Scope.CHAT and self.ledger.allows(person, s)]
             self.ledger.withdraw(person, at=at)
+            self.records.withdrew(person, at)
             for scope in held:
                 self._log_consent(person, scope, granted=False, at=at)
 
@@ -256,6 +340,7 @@ class Keeping:
             grant = self.ledger.grant(person, ToKeep)
             if grant is None or self.audit.was_erased(person):
                 return False
+            self._log_turn(person, session_id, record.steps)
             research = self.ledger.grant(person, ToResearch)
             session = record.session
             words = json.dumps({"said": record.said, "answered": list(record.answered)}, ensure_ascii=False)
@@ -286,6 +371,22 @@ class Keeping:
             raise
         except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
             raise PrivacyError(f"a turn could not be kept ({type(failed).__name__})") from None
+
+    def _log_turn(self, person: str, session_id: str, steps: tuple[Step, ...]) -> None:
+        """A session that begins, and what is decided: counts; the chat goes on where they cannot be logged."""
+        at = self._clock()
+        self.vault.key(person, at=at.isoformat())
+        key = self.vault.audit_key(person)
+        counts: dict[str, int | str | bool] = {}
+        for decision in decisions_of(steps):
+            counts[decision["outcome"]] = int(counts.get(decision["outcome"], 0)) + 1
+        try:
+            if not self.records.has_session(session_id):
+                self.audit.append(EventKind.SESSION, at=at, subject=person, key=key, counts={"begun": True})
+            if counts:
+                self.audit.append(EventKind.DECISION, at=at, subject=person, key=key, counts=counts)
+        except PrivacyError as failed:
+            log.error("a turn was not logged: %s", type(failed).__name__)
 
     async def rate(
         self, person: str, session_id: str, number: int, *, helped: bool, note: str, places: Placeholders

@@ -6,6 +6,7 @@ Names start with RAISE_; a misspelt RAISE_ name is an error, not silence.
 from __future__ import annotations
 
 import os
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
@@ -49,6 +50,23 @@ class Settings(BaseSettings):
     )
     redaction_stronger: str = Field(
         default="", description="gliner:MODEL or transformers:MODEL, a recogniser beside ours"
+    )
+    retention_file: Path | None = Field(
+        default=None, description="how long each kind of record lives; empty: the file that ships"
+    )
+    study_ends: date | None = Field(
+        default=None, description="last day of the study, such as 2027-06-30, for rules that count from it"
+    )
+    audit_heads_file: Path | None = Field(
+        default=None,
+        description="where the audit log's heads go after each sweep; empty: audit-heads.txt beside the data",
+    )
+    audit_webhook: str = Field(
+        default="",
+        description="https address that is sent the audit log's heads, for whoever must be able to tell",
+    )
+    audit_webhook_secret: SecretStr | None = Field(
+        default=None, description="signs what that webhook is sent"
     )
     study_title: str = Field(default="", description="as participants read it")
     study_contact: str = Field(default="", description="whom participants can ask or complain to")

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from privacy.errors import AuditBroken, StoreError
-from privacy.store.files import open_database
+from privacy.store.files import empty_log, open_database
 
 AUDIT = "audit.db"
 START = "0" * 64
@@ -31,9 +32,14 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE TABLE IF NOT EXISTS tombstones (mark TEXT PRIMARY KEY, at TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS own (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS events_kind ON events (kind, number);
 CREATE TRIGGER IF NOT EXISTS events_stay BEFORE UPDATE ON events BEGIN SELECT raise(ABORT, 'append only'); END;
-CREATE TRIGGER IF NOT EXISTS events_stay_too BEFORE DELETE ON events BEGIN SELECT raise(ABORT, 'append only'); END;
 """
+_STAY = (
+    "CREATE TRIGGER IF NOT EXISTS events_stay_too BEFORE DELETE ON events"
+    " BEGIN SELECT raise(ABORT, 'append only'); END;"
+)
+PRUNED_TO, PRUNED_HASH = "log_pruned_to", "log_pruned_hash"
 
 
 class EventKind(StrEnum):
@@ -41,6 +47,7 @@ class EventKind(StrEnum):
 
     CONSENT = "consent"
     SESSION = "session"
+    DECISION = "decision"
     OUTBOUND = "outbound"
     EXPORT = "export"
     CORRECTION = "correction"
@@ -95,7 +102,7 @@ class AuditLog:
         """
         try:
             self._db = open_database(directory / AUDIT)
-            self._db.executescript(_SCHEMA)
+            self._db.executescript(_SCHEMA + _STAY)
             with self._db.atomic():
                 self._db.execute("INSERT OR IGNORE INTO own VALUES ('mark_key', ?)", [secrets.token_hex(32)])
             row = next(iter(self._db.query("SELECT value FROM own WHERE name = 'mark_key'")))
@@ -162,6 +169,30 @@ class AuditLog:
         row = next(iter(self._db.query("SELECT * FROM events ORDER BY number DESC LIMIT 1")), None)
         return AuditEvent(**row) if row else None
 
+    def last(self, kind: EventKind) -> AuditEvent | None:
+        """The newest entry of a kind."""
+        row = next(
+            iter(
+                self._db.query(
+                    "SELECT * FROM events WHERE kind = ? ORDER BY number DESC LIMIT 1", [kind.value]
+                )
+            ),
+            None,
+        )
+        return AuditEvent(**row) if row else None
+
+    def note_change(self, kind: EventKind, digest: str, *, at: datetime) -> bool:
+        """Log a policy or a configuration that is another than at the last start; False where it is the same.
+
+        Raises:
+            AuditBroken: it could not be written.
+        """
+        last = self.last(kind)
+        if last is not None and json.loads(last.counts).get("digest") == digest:
+            return False
+        self.append(kind, at=at, counts={"digest": digest})
+        return True
+
     def verify(self, *, heads: Mapping[int, str] | None = None) -> int:
         """Walk the chain; the number of entries.
 
@@ -171,24 +202,34 @@ class AuditLog:
         Raises:
             AuditBroken: an entry was changed, put in, taken out or moved, or a head that was seen is not there.
         """
-        before, count = START, 0
-        hashes: dict[int, str] = {}
-        for event in self.events():
-            count += 1
-            if event.number != count:
-                raise AuditBroken(f"entry {count} is missing: {event.number} stands in its place")
-            if event.before != before:
-                raise AuditBroken(f"entry {event.number} does not follow from the one before")
-            found = entry_hash(event.number, event.at, event.kind, event.subject, event.counts, event.before)
-            if found != event.hash:
-                raise AuditBroken(f"entry {event.number} was changed")
-            hashes[event.number] = before = event.hash
-        for number, seen in sorted((heads or {}).items()):
-            if hashes.get(number) != seen:
-                raise AuditBroken(
-                    f"entry {number} is not the one that was seen before: history was cut or rewritten"
-                )
-        return count
+        return verify_events(self.events(), heads=heads)
+
+    def ages(self) -> Iterator[tuple[str, int]]:
+        """When each entry was written, oldest first, with its number."""
+        for row in self._db.query("SELECT at, number FROM events ORDER BY number"):
+            yield row["at"], row["number"]
+
+    def prune(self, number: int, *, at: datetime) -> int:
+        """Delete the oldest entries up to one, whose time is up; how many.
+
+        What the chain began with stands in an entry of its own, written first, so that the rest still verifies.
+
+        Raises:
+            AuditBroken: that entry could not be written, and nothing was deleted.
+        """
+        row = next(iter(self._db.query("SELECT hash FROM events WHERE number = ?", [number])), None)
+        if row is None:
+            return 0
+        self.append(EventKind.PURGE, at=at, counts={PRUNED_TO: number, PRUNED_HASH: row["hash"]})
+        with self._db.atomic():
+            self._db.execute("DROP TRIGGER IF EXISTS events_stay_too")
+            done = self._db.execute("DELETE FROM events WHERE number <= ?", [number]).rowcount
+            self._db.execute(_STAY)
+        return max(done, 0)
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log; False where readers kept it busy."""
+        return empty_log(self._db)
 
     # ------------------------------------------------------------------------------------------- tombstones
 
@@ -214,3 +255,102 @@ def as_json(event: AuditEvent) -> dict[str, Any]:
         "number": event.number, "at": event.at, "kind": event.kind, "subject": event.subject, "counts": event.counts,
         "before": event.before, "hash": event.hash,
     }  # fmt: skip
+
+
+def from_json(raw: Mapping[str, Any]) -> AuditEvent:
+    """An entry of an exported log.
+
+    Raises:
+        ValueError: a part is missing or of another kind.
+    """
+    try:
+        return AuditEvent(
+            number=int(raw["number"]), at=str(raw["at"]), kind=str(raw["kind"]), subject=str(raw["subject"]),
+            counts=str(raw["counts"]), before=str(raw["before"]), hash=str(raw["hash"]),
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        raise ValueError("not an entry of a log") from None
+
+
+def verify_events(events: Iterable[AuditEvent], *, heads: Mapping[int, str] | None = None) -> int:
+    """Walk a chain; the number of entries. Needs no secret: SHA-256 over what stands there.
+
+    Args:
+        events: in the order of the log.
+        heads: hashes that somebody has seen before, by number.
+
+    Raises:
+        AuditBroken: an entry was changed, put in, taken out or moved, or a head that was seen is not there; it says where.
+    """
+    before, count, first, last = START, 0, 1, 0
+    hashes: dict[int, str] = {}
+    pruned: dict[int, str] = {}
+    for event in events:
+        if count == 0 and event.number > 1:
+            first, before = event.number, event.before
+        count += 1
+        expected = first + count - 1
+        if event.number != expected:
+            what = "is missing or was moved" if event.number > expected else "was put in or moved"
+            raise AuditBroken(f"entry {expected} {what}: {event.number} stands in its place")
+        if event.before != before:
+            raise AuditBroken(
+                f"entry {event.number} does not follow from the one before: it or its place was changed"
+            )
+        found = entry_hash(event.number, event.at, event.kind, event.subject, event.counts, event.before)
+        if found != event.hash:
+            raise AuditBroken(f"entry {event.number} was changed")
+        hashes[event.number] = before = event.hash
+        last = event.number
+        if event.kind == EventKind.PURGE.value and PRUNED_TO in event.counts:
+            told = json.loads(event.counts)
+            pruned[int(told[PRUNED_TO])] = str(told[PRUNED_HASH])
+        if count == 1 and first > 1:
+            begins = event.before
+    if first > 1 and pruned.get(first - 1) != begins:
+        raise AuditBroken(f"entries 1 to {first - 1} are missing, and no entry says that their time was up")
+    good = first - 1
+    for number, seen in sorted((heads or {}).items()):
+        if number < first:
+            continue
+        if number > last:
+            raise AuditBroken(
+                f"entry {number} was seen before and is not there: the log was cut after entry {last}, or an older copy put back"
+            )
+        if hashes.get(number) != seen:
+            raise AuditBroken(
+                f"entry {number} is another than was seen before: history was rewritten after entry {good}"
+            )
+        good = number
+    return count
+
+
+def write_head(path: Path, event: AuditEvent) -> None:
+    """Add the newest entry's number, hash and time to a file of heads, and see it onto the disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "a") as out:
+        out.write(f"{event.number} {event.hash} {event.at}\n")
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def read_heads(path: Path) -> dict[int, str]:
+    """Heads by number, from a file of lines "number hash time".
+
+    Raises:
+        AuditBroken: a line is something else; it is named.
+    """
+    found: dict[int, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) < 2 or not parts[0].isdigit() or len(parts[1]) != 64:
+            raise AuditBroken(f"{path}, line {number}: not a head (number, hash, time)")
+        if found.get(int(parts[0]), parts[1]) != parts[1]:
+            raise AuditBroken(f"{path}, line {number}: entry {parts[0]} was seen with another hash before")
+        found[int(parts[0])] = parts[1]
+    return found

@@ -39,7 +39,7 @@ from privacy.errors import RedactionFailed
 from privacy.reading import Edited, frozen, spacy_language, tidied, tokens_of
 from privacy.recognisers import PATTERNS, Pattern
 from privacy.spans import Redaction, Span
-from privacy.tagger import Found, Token
+from privacy.tagger import TYPES, Found, Token
 
 LONGEST = 4_000
 """Characters of a message that is redacted; a longer one is neither stored nor sent."""
@@ -249,6 +249,9 @@ class Redactor:
             clash = [k for k in kept if span.start < k.end and k.start < span.end]
             if not clash:
                 kept.append(span)
+            elif span.type not in TYPES and _holds(span, clash):
+                kept = [k for k in kept if k not in clash]
+                kept.append(span)
             elif span.start < min(k.start for k in clash) or span.end > max(k.end for k in clash):
                 first = max(clash, key=lambda k: k.end - k.start)
                 start, end = (
@@ -276,6 +279,14 @@ def _never_names() -> frozenset[str]:
     path = Path(str(resources.files("privacy") / "labelled" / "not_names.txt"))
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return frozenset(" ".join(lines).split())
+
+
+def _holds(form: Span, names: Sequence[Span]) -> bool:
+    """Whether a form (an address, a number) reaches over names that were found inside it, and over more than them."""
+    return (
+        all(n.type in TYPES and form.start <= n.start and n.end <= form.end for n in names)
+        and sum(n.end - n.start for n in names) < form.end - form.start
+    )
 
 
 def _is_never_a_name(text: str, span: Span) -> bool:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,12 @@ from typing import Any
 from privacy.audit import AuditLog, EventKind
 from privacy.consent import Grant, ToKeep
 from privacy.errors import PrivacyError, SealBroken
+from privacy.residue import SHORTEST_VALUE, Needles, Residue, Scanner
 from privacy.store import Store
 from privacy.store.files import checkpoint
 from privacy.store.records import Held, Records
 from privacy.store.schema import SEALED
 from privacy.vault import Vault
-
-LONGEST_NEEDLE, CHUNK = 400, 48
-SHORTEST_VALUE = 8
-"""Characters of a value that is looked for in the files; shorter ones stand in others by chance."""
-_TOKEN = re.compile(rb"gAAAAA[A-Za-z0-9_-]{90,}={0,2}")
 
 NOT_REACHED = (
     "what an outside model's provider may have kept of redacted text that was sent with your consent",
@@ -39,23 +34,12 @@ NOT_REACHED = (
 """Copies that no program here can reach."""
 
 
+class HeldByLaw(PrivacyError):
+    """A legal hold keeps what a person wants erased."""
+
+
 class ResidueFound(PrivacyError):
     """Something of an erased person is still in a file; no receipt is given. The message names the files."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residue:
-    """What a scan of our files found.
-
-    Attributes:
-        files: how many were read.
-        size: bytes read.
-        found: file and what kind of thing is in it; never the thing.
-    """
-
-    files: int
-    size: int
-    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,47 +76,6 @@ class Receipt:
         }  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Needles:
-    """What may be nowhere any more."""
-
-    values: set[bytes] = field(default_factory=set, repr=False)
-    tokens: set[bytes] = field(default_factory=set, repr=False)
-
-    def add_value(self, text: str, *, is_theirs: bool = False) -> None:
-        for piece in _leaves(text, is_theirs=is_theirs):
-            if len(piece) >= SHORTEST_VALUE:
-                self.values.add(piece[:LONGEST_NEEDLE].encode())
-
-    def add_token(self, token: str) -> None:
-        raw = token.encode()
-        for start in range(16, max(17, len(raw) - CHUNK), CHUNK * 4):
-            self.tokens.add(raw[start : start + CHUNK])
-
-
-_MACHINE = re.compile(r"[a-z0-9_.:+-]+|\d{4}-\d\d-\d\dT[\d:.+-]+")
-_WORDS_OF_A_PERSON = frozenset(
-    {"text", "query", "said", "answered", "message", "answer", "question", "follow_up"}
-)
-
-
-def _leaves(text: str, *, is_theirs: bool = False) -> Iterator[str]:
-    """The texts inside a JSON value, or the text itself; codes and names of our own are left out."""
-    try:
-        waiting = [(json.loads(text), is_theirs)]
-    except ValueError:
-        yield text
-        return
-    while waiting:
-        found, theirs = waiting.pop()
-        if isinstance(found, dict):
-            waiting += [(v, theirs or k in _WORDS_OF_A_PERSON) for k, v in found.items()]
-        elif isinstance(found, list):
-            waiting += [(v, theirs) for v in found]
-        elif isinstance(found, str) and (theirs or not _MACHINE.fullmatch(found)):
-            yield found
-
-
 class Rights:
     """What a person may do with what is held of them. One instance for the store's thread."""
 
@@ -148,8 +91,7 @@ class Rights:
     ) -> None:
         self._directory, self._store, self._vault = directory, store, vault
         self._audit, self._records, self._clock = audit, records, clock
-        self.more_files: list[Path] = []
-        """Files of ours outside the data directory: Chainlit's, exports."""
+        self.scanner = Scanner(directory, store.db, vault)
 
     # ------------------------------------------------------------------------------------------- seeing
 
@@ -196,6 +138,15 @@ class Rights:
 
     # ------------------------------------------------------------------------------------------- erasing
 
+    def _allowed(self, person: str) -> None:
+        """Refuse where the law holds something back (GDPR Art. 17(3)).
+
+        Raises:
+            HeldByLaw: a legal hold is on what is held of this person.
+        """
+        if self._records.is_held(person):
+            raise HeldByLaw("a legal hold is on this: nothing of it may be erased before the hold is lifted")
+
     def preview(self, person: str) -> dict[str, int]:
         """What erasing everything would delete, by table."""
         counts: dict[str, int] = {}
@@ -208,10 +159,12 @@ class Rights:
 
         Raises:
             AuditBroken: the intent could not be logged, and nothing was erased.
+            HeldByLaw: a legal hold is on it.
             ResidueFound: something is left.
         """
+        self._allowed(person)
         whole = table in ("attributes", "safety_plans")
-        needles = _Needles()
+        needles = Needles()
         for row in self._records.held(person):
             belongs = row.table == table and row.name == name
             if belongs or (table == "sessions" and row.table == "turns" and row.name.startswith(name + " ")):
@@ -238,10 +191,12 @@ class Rights:
 
         Raises:
             AuditBroken: the intent could not be logged, and nothing was erased.
+            HeldByLaw: a legal hold is on it.
             ResidueFound: something is left.
         """
+        self._allowed(person)
         needles = self._needles(person)
-        clear = self.scan(_Needles(values=set(needles.values)), orphans=False)
+        clear = self.scanner.scan(Needles(values=set(needles.values)), orphans=False)
         if clear.found:
             raise ResidueFound(
                 "before anything was destroyed, something of it stands in clear in "
@@ -253,8 +208,6 @@ class Rights:
         self._audit.bury(person, at=self._clock())
         self._vault.shred(person)
         counts = self._records.delete_all(person)
-        with self._store.db.atomic():
-            self._store.db.execute("UPDATE escalations SET person = 'erased' WHERE person = ?", [person])
         if len(person) >= SHORTEST_VALUE:
             needles.values.add(person.encode())
         return self._finish(person, "everything", counts, needles, bury=True, audit_key=audit_key)
@@ -274,14 +227,14 @@ class Rights:
         person: str,
         what: str,
         counts: dict[str, int],
-        needles: _Needles,
+        needles: Needles,
         *,
         bury: bool,
         audit_key: bytes | None = None,
     ) -> Receipt:
         checkpoint(self._store.db)
         self._vault.checkpoint()
-        residue = self.scan(needles)
+        residue = self.scanner.scan(needles)
         if residue.found:
             raise ResidueFound(
                 "something is left in "
@@ -353,19 +306,6 @@ class Rights:
         counts.pop("residue", None)
         return "" if counts == told else f"entry {number} of the log gives other counts"
 
-    def purge(self) -> dict[str, int]:
-        """Delete what has expired, and leave no trace of it in the files; logged where anything went.
-
-        Raises:
-            AuditBroken: it could not be logged, and nothing was deleted.
-        """
-        self._audit.append(EventKind.PURGE, at=self._clock(), counts={"begun": True})
-        counts = self._records.purge()
-        checkpoint(self._store.db)
-        self._vault.checkpoint()
-        self._audit.append(EventKind.PURGE, at=self._clock(), counts=dict(counts))
-        return counts
-
     def replay_erasures(self) -> list[str]:
         """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in."""
         back = [person for person in self._records.persons() if self._audit.was_erased(person)]
@@ -378,7 +318,7 @@ class Rights:
             self.erase_all(person)
         return back
 
-    # ------------------------------------------------------------------------------------------- looking for traces
+    # ------------------------------------------------------------------------------------------- what may be left
 
     def _tokens(self, person: str) -> Iterator[tuple[str, str, str]]:
         for table, column, row in self._records.tokens(person):
@@ -393,8 +333,8 @@ class Rights:
             found += [str(v).encode() for v in row.fields.values() if isinstance(v, str)]
         return found
 
-    def _needles(self, person: str) -> _Needles:
-        needles = _Needles()
+    def _needles(self, person: str) -> Needles:
+        needles = Needles()
         for row in self._records.held(person, also_expired=True):
             for column in SEALED.get(row.table, ()):
                 if row.fields.get(column):
@@ -404,49 +344,6 @@ class Rights:
         for token in self._vault.wrapped(person):
             needles.add_token(token)
         return needles
-
-    def files(self) -> list[Path]:
-        """Every file of ours."""
-        own = [p for p in sorted(self._directory.rglob("*")) if p.is_file()]
-        for place in self.more_files:
-            own += [p for p in sorted(place.rglob("*")) if p.is_file()] if place.is_dir() else [place]
-        return [p for p in own if p.exists()]
-
-    def scan(self, needles: _Needles | None = None, *, orphans: bool = True) -> Residue:
-        """Read every byte of every file for what may be nowhere, and for sealed values that belong to no living row."""
-        living = self._living()
-        files, size = 0, 0
-        found: list[str] = []
-        for path in self.files():
-            try:
-                raw = path.read_bytes()
-            except OSError as failed:
-                found.append(f"{path.name}: could not be read ({type(failed).__name__})")
-                continue
-            files, size = files + 1, size + len(raw)
-            if needles is not None:
-                if any(value in raw for value in needles.values):
-                    found.append(f"{path.name}: a value in clear")
-                if any(token in raw for token in needles.tokens):
-                    found.append(f"{path.name}: a sealed value")
-            if orphans and (path.suffix == ".db" or path.name.endswith("-wal")):
-                strays = {t for t in _TOKEN.findall(raw) if t[16:64] not in living}
-                if strays:
-                    found.append(f"{path.name}: {len(strays)} sealed values of no living row")
-        return Residue(files=files, size=size, found=tuple(found))
-
-    def _living(self) -> set[bytes]:
-        """A piece of each sealed value that a living row holds."""
-        pieces = set()
-        for table, columns in SEALED.items():
-            for column in columns:
-                rows = self._store.db.query(
-                    f"SELECT {column} AS token FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608 (our own names)
-                )
-                pieces |= {row["token"].encode()[16:64] for row in rows}
-        for subject in self._vault.subjects():
-            pieces |= {token.encode()[16:64] for token in self._vault.wrapped(subject)}
-        return pieces
 
 
 _BARE = frozenset({"person", "category", "at", "expires_at", "collected_at", "last_at"})
@@ -470,4 +367,13 @@ def summary(rows: Sequence[Held] | Iterable[Held]) -> dict[str, int]:
     return counts
 
 
-__all__ = ["NOT_REACHED", "Receipt", "Residue", "ResidueFound", "Rights", "SealBroken", "summary"]
+__all__ = [
+    "NOT_REACHED",
+    "HeldByLaw",
+    "Receipt",
+    "Residue",
+    "ResidueFound",
+    "Rights",
+    "SealBroken",
+    "summary",
+]

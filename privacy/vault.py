@@ -10,12 +10,14 @@ subject and field inside, where they are checked, and is padded to steps of 64.
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from sqlite_utils import Database
 
 from privacy.errors import KeysUnusable, SealBroken
-from privacy.store.files import checkpoint, open_database
+from privacy.store.files import checkpoint, empty_log, open_database
 
 KEYS = "keys.db"
 MASTER = "master.key"
@@ -153,7 +155,54 @@ class SealKey:
         return True
 
 
-class Vault:
+class KeyBook:
+    """The key file as anybody may see it who holds no master key: whose keys there are, since when, still wrapped."""
+
+    def __init__(self, directory: Path) -> None:
+        """Open or create `keys.db`.
+
+        Raises:
+            StoreError: it cannot be opened.
+        """
+        self._db: Database = open_database(directory / KEYS)
+        self._db.executescript(_SCHEMA)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def wrapped(self, subject: str) -> list[str]:
+        """The wrapped keys of a subject, as they stand in the file."""
+        row = self._row(subject)
+        return [row[c] for c in ("wrapped", "next_wrapped", "audit_wrapped") if row[c]] if row else []
+
+    def checkpoint(self) -> bool:
+        """Empty the write-ahead log; False where readers kept it busy."""
+        return checkpoint(self._db)
+
+    def empty_log(self) -> bool:
+        """Empty the write-ahead log, in one try; False where a reader is in the way."""
+        return empty_log(self._db)
+
+    def subjects(self) -> Iterator[str]:
+        """Everybody who has a key."""
+        for row in list(self._db.query("SELECT subject FROM data_keys ORDER BY subject")):
+            yield row["subject"]
+
+    def made(self) -> dict[str, str]:
+        """Everybody who has a key, and when it was made."""
+        return {row["subject"]: row["made_at"] for row in self._db.query("SELECT * FROM data_keys")}
+
+    def wrapped_at(self) -> dict[str, datetime]:
+        """Everybody who has a key, and when it was last wrapped by a master key (Fernet shows that without a key)."""
+        rows = self._db.query("SELECT subject, wrapped FROM data_keys")
+        return {row["subject"]: token_time(row["wrapped"]) for row in rows}
+
+    def _row(self, subject: str) -> dict[str, Any] | None:
+        return next(iter(self._db.query("SELECT * FROM data_keys WHERE subject = ?", [subject])), None)
+
+
+class Vault(KeyBook):
     """The data keys. One instance for one thread."""
 
     def __init__(self, directory: Path, masters: Sequence[str]) -> None:
@@ -163,8 +212,7 @@ class Vault:
             StoreError: it cannot be opened.
             KeysUnusable: the master keys do not open what is in it.
         """
-        self._db: Database = open_database(directory / KEYS)
-        self._db.executescript(_SCHEMA)
+        super().__init__(directory)
         self._newest = Fernet(masters[0])
         self._master = MultiFernet([Fernet(key) for key in masters])
         self._ready: dict[str, Fernet] = {}
@@ -222,26 +270,18 @@ class Vault:
         except InvalidToken:
             raise KeysUnusable(f"no master key opens the audit key of {subject}") from None
 
-    def wrapped(self, subject: str) -> list[str]:
-        """The wrapped keys of a subject, as they stand in the file."""
-        row = self._row(subject)
-        return [row[c] for c in ("wrapped", "next_wrapped", "audit_wrapped") if row[c]] if row else []
+    def shred(self, subject: str, *, empty: bool = True) -> bool:
+        """Destroy the subject's keys, on disk and in memory; False where there were none.
 
-    def checkpoint(self) -> bool:
-        """Empty the write-ahead log; False where readers kept it busy."""
-        return checkpoint(self._db)
-
-    def subjects(self) -> Iterator[str]:
-        """Everybody who has a key."""
-        for row in list(self._db.query("SELECT subject FROM data_keys ORDER BY subject")):
-            yield row["subject"]
-
-    def shred(self, subject: str) -> bool:
-        """Destroy the subject's keys, on disk and in memory; False where there were none."""
+        Args:
+            subject: pseudonym.
+            empty: empty the write-ahead log too, which still holds the key; else the caller does.
+        """
         self._ready.clear()
         with self._db.atomic():
             done = self._db.execute("DELETE FROM data_keys WHERE subject = ?", [subject])
-        checkpoint(self._db)
+        if empty:
+            checkpoint(self._db)
         return bool(done.rowcount)
 
     # ------------------------------------------------------------------------------------------- rotation
@@ -293,9 +333,6 @@ class Vault:
 
     # ------------------------------------------------------------------------------------------- inside
 
-    def _row(self, subject: str) -> dict[str, Any] | None:
-        return next(iter(self._db.query("SELECT * FROM data_keys WHERE subject = ?", [subject])), None)
-
     def _update(self, subject: str, columns: dict[str, str | None]) -> None:
         setting = ", ".join(f"{name} = :{name}" for name in columns)
         with self._db.atomic():
@@ -328,6 +365,11 @@ class Vault:
                 self._ready.clear()
             self._ready[token] = ready
         return ready
+
+
+def token_time(token: str) -> datetime:
+    """When a Fernet token was made: its bytes 1 to 8, in the clear (Fernet specification)."""
+    return datetime.fromtimestamp(int.from_bytes(base64.urlsafe_b64decode(token[:12])[1:9], "big"), tz=UTC)
 
 
 def new_master_key() -> str:

@@ -102,7 +102,9 @@ def redactor() -> InProcess:
 KEY = "q0wq5cQ7cYqzq6m0pXGxqv3m2C6m6v2JmZzQ3l3dJ1A="
 
 
-def keeping_in(folder: object, *, send_to: str = "", clock: object = None, always: bool = False) -> object:
+def keeping_in(
+    folder: object, *, send_to: str = "", clock: object = None, always: bool = False, rules: object = None
+) -> object:
     """A deployment's memory in a folder, with a key of the tests."""
     from pathlib import Path
 
@@ -119,7 +121,7 @@ def keeping_in(folder: object, *, send_to: str = "", clock: object = None, alway
         Path(str(folder)),
         (KEY,),
         version,
-        retention.shipped(),
+        rules or retention.shipped(),
         clock=clock or now,
         send_to=send_to,
         always=always,

@@ -12,8 +12,12 @@ from typing import Any
 
 import click
 
+from bot.assembly import retention_rules
 from bot.errors import SettingsError
 from bot.settings import read_settings
+from privacy.audit import AuditLog, EventKind
+from privacy.errors import AuditBroken
+from privacy.retention import counts_until
 from privacy.store import NAME, Store, StoreError, utc_now
 
 ACTIONS = ("reached", "called-emergency", "handed-over", "left-message", "not-reached", "false-alarm")
@@ -36,6 +40,18 @@ def _store() -> Iterator[Store]:
         store.close()
 
 
+def _logged(kind: EventKind, **counts: int | str | bool) -> None:
+    """In the audit log, before the act; an act of care happens all the same where it cannot be written."""
+    try:
+        log = AuditLog(read_settings().data_dir)
+        try:
+            log.append(kind, at=utc_now(), counts=counts)
+        finally:
+            log.close()
+    except AuditBroken as failed:
+        click.echo(f"raise-chat: not logged: {failed}", err=True)
+
+
 @click.group()
 def crisis() -> None:
     """Referrals counted without identifiers, and the on-call contact's notices."""
@@ -55,8 +71,9 @@ def crisis() -> None:
 )
 def report(*, year: int, form: str, at_least: int) -> None:
     """Crisis referrals of a year, by month, level, category and country; no identifiers."""
+    rules, now = retention_rules(read_settings()), utc_now()
     with _store() as store:
-        rows = store.referrals(year)
+        rows = [row for row in store.referrals(year) if counts_until(rules, row["month"]) > now]
     total = sum(row["count"] for row in rows if row["count"] >= at_least)
     shown = [{**row, "count": row["count"] if row["count"] >= at_least else f"<{at_least}"} for row in rows]
     if form == "json":
@@ -81,6 +98,7 @@ def report(*, year: int, form: str, at_least: int) -> None:
 def notices(*, every: bool, as_json: bool) -> None:
     """The on-call contact's notices that are not closed."""
     with _store() as store:
+        _logged(EventKind.ACCESS, command="crisis list")
         rows = store.escalations(open_only=not every)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
@@ -110,6 +128,7 @@ def _standing(row: dict[str, Any]) -> str:
 def acknowledge(context: click.Context, *, number: int, by: str, did: str) -> None:
     """Take a notice on: who, when and what was done."""
     with _store() as store:
+        _logged(EventKind.ESCALATION, notice=number, acknowledged=True, action=did)
         if not store.acknowledge(number, by=by, action=did, at=utc_now()):
             click.echo(f"notice {number}: there is none, or it was taken on before", err=True)
             context.exit(1)
@@ -124,6 +143,7 @@ def acknowledge(context: click.Context, *, number: int, by: str, did: str) -> No
 def close(context: click.Context, *, number: int, by: str, outcome: str) -> None:
     """Close a notice that was taken on: the adverse event is over."""
     with _store() as store:
+        _logged(EventKind.ESCALATION, notice=number, closed=True, outcome=outcome)
         if not store.close_escalation(number, by=by, outcome=outcome, at=utc_now()):
             click.echo(f"notice {number}: not open, or nobody has taken it on yet", err=True)
             context.exit(1)

@@ -10,15 +10,18 @@ from typing import Any
 import click
 
 from bot import assembly
+from bot.cli.auditing import export_log, head, verify_log
 from bot.cli.lines import read_messages
+from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
 from bot.keeping import Keeping, decisions_of
 from bot.moves import Rules
+from bot.observing import observed
 from bot.record import derived
 from bot.settings import Settings, read_settings
 from bot.web import pages
 from policies import thresholds
-from privacy.audit import AuditLog
+from privacy.audit import AuditLog, EventKind
 from privacy.errors import AuditBroken, PrivacyError, RedactionFailed
 from privacy.placeholders import Placeholders
 from privacy.rights import Rights
@@ -118,11 +121,20 @@ def privacy() -> None:
     """What is held of people: export, erase, verify, rotate keys, look for residue."""
 
 
-def _with_rights(work: Any) -> Any:
-    """The result of a call on the rights of this deployment, errors in words."""
+def _with_rights(work: Any, *, person: str = "", command: str = "") -> Any:
+    """The result of a call on the rights of this deployment, errors in words; staff's access to a person is logged first."""
     keeping = _open(read_settings())
+
+    def logged() -> Any:
+        if command:
+            keeping.audit.append(
+                EventKind.ACCESS, at=keeping.now(), subject=person,
+                key=keeping.vault.audit_key(person) if person else None, counts={"command": command},
+            )  # fmt: skip
+        return work(keeping.rights)
+
     try:
-        return asyncio.run(keeping.run(work, keeping.rights))
+        return asyncio.run(keeping.run(logged))
     except (PrivacyError, AuditBroken) as failed:
         click.echo(f"raise-chat: {failed}", err=True)
         raise SystemExit(1) from None
@@ -143,7 +155,7 @@ def new_key() -> None:
 def export(person: str, *, as_html: bool, as_json: bool) -> None:
     """Everything that is held of PERSON, for that person: GDPR Art. 15 and 20."""
     del as_json
-    found = _with_rights(lambda rights: rights.export(person))
+    found = _with_rights(lambda rights: rights.export(person), person=person, command="export")
     click.echo(pages.export_page(found) if as_html else json.dumps(found, ensure_ascii=False, indent=1))
 
 
@@ -155,12 +167,12 @@ def export(person: str, *, as_html: bool, as_json: bool) -> None:
 def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool) -> None:
     """Erase everything of PERSON and give a receipt: GDPR Art. 17."""
     if dry_run:
-        counts = _with_rights(lambda rights: rights.preview(person))
+        counts = _with_rights(lambda rights: rights.preview(person), person=person, command="erase --dry-run")
         click.echo(json.dumps({"would_erase": counts}) if as_json else _told("would erase", counts))
         return
     if not yes:
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
-    receipt = _with_rights(lambda rights: rights.erase_all(person)).to_json()
+    receipt = _with_rights(lambda rights: rights.erase_all(person), person=person, command="erase").to_json()
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return
@@ -222,8 +234,9 @@ def rotate_keys(*, data: bool, as_json: bool) -> None:
 @privacy.command()
 @click.option("--json", "as_json", is_flag=True, help="One JSON object.")
 def residue(*, as_json: bool) -> None:
-    """Read every byte of every file of ours for sealed values that belong to no living row. Exits 1 where one is found."""
-    found = _with_rights(lambda rights: rights.scan())
+    """Read every byte of every file of ours for sealed values of no living row. Needs no key. Exits 1 where one is found."""
+    with observed(read_settings()) as deployment:
+        found = deployment.scanner.scan()
     if as_json:
         click.echo(json.dumps({"files": found.files, "bytes": found.size, "found": list(found.found)}))
     else:
@@ -232,3 +245,7 @@ def residue(*, as_json: bool) -> None:
         )
     if found.found:
         raise SystemExit(1)
+
+
+for command in (purge, due_soon, hold, verify_log, export_log, head):
+    privacy.add_command(command)

@@ -23,10 +23,12 @@ from bot.escalation import channels
 from bot.messages import messages
 from bot.models import connect
 from bot.settings import Settings
+from bot.sweeping import Heads, Sweeper
 from bot.web import data_pages, metrics, pages, ui
 from bot.web.shield import Shield
 from policies import crisis, guidance
 from policies.crisis import Directory
+from privacy.scheduler import SweepSchedule
 
 CHAT = Path(__file__).with_name("chainlit_app.py")
 
@@ -60,13 +62,12 @@ def _own_secret(directory: Path) -> str:
 
 
 async def _forget_hourly() -> None:
-    """Visitors who are gone for a day are forgotten even when nobody else comes, and what has expired is deleted."""
+    """Visitors who are gone for a day are forgotten even when nobody else comes."""
     from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
 
     while True:
         await asyncio.sleep(3600)
         chat.forget_old()
-        await chat.keeping.run(chat.keeping.purge_now)
 
 
 class TypeOnly(logging.Filter):
@@ -127,9 +128,15 @@ def create_app(settings: Settings) -> FastAPI:
             await config.code.on_app_startup()
         from bot.web import chat as chatting  # noqa: PLC0415 (Chainlit loads it first)
 
-        chatting.keeping.rights.more_files = [files]
+        chatting.keeping.rights.scanner.more_files = [files]
+        chatting.keeping.uploads = (files,)
         forgetting = asyncio.create_task(_forget_hourly())
+        sweeper = Sweeper(chatting.keeping, Heads.of(settings))
+        schedule = SweepSchedule(chatting.keeping.rules.sweep, sweeper.sweep)
+        schedule.start()
         yield
+        schedule.stop()
+        await sweeper.stop()
         forgetting.cancel()
         from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
 

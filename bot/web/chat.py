@@ -7,6 +7,7 @@ closed routes and the clean-up of files.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import re
@@ -32,7 +33,7 @@ from bot.responding import Words
 from bot.risk import state as risk_state
 from bot.risk.verdict import RiskLevel
 from bot.session import Session
-from bot.settings import Mode, read_settings
+from bot.settings import Mode, masked, read_settings
 from policies.attributes import Attribute
 from privacy.detector import Detector
 from privacy.errors import PrivacyError
@@ -51,7 +52,8 @@ parts = replace(assemble(settings, desk=desk), asks_first=settings.mode is Mode.
 if parts.keeping is None:
     raise SettingsError("the chat keeps nothing, and cannot say so: this is a bug")
 keeping: Keeping = parts.keeping
-desk.write_through(keeping.call)
+keeping.note_configuration(hashlib.sha256(repr(sorted(masked(settings).items())).encode()).hexdigest())
+desk.write_through(keeping.call, keeping.note_escalation)
 outside = parts.endpoint
 
 

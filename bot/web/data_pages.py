@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -17,7 +18,7 @@ from policies.attributes import SPECS, Answer, Attribute, Standing
 from privacy.consent import Scope
 from privacy.errors import PrivacyError
 from privacy.placeholders import Placeholders
-from privacy.rights import Receipt
+from privacy.rights import HeldByLaw, Receipt
 from privacy.store.records import Held
 
 log = logging.getLogger("raise.web.data")
@@ -142,6 +143,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
                     "held": in_their_words(held),
                     "sent_here": [{"role": s.role, "bytes": s.size, "content": s.content} for s in local],
                     "in_memory": chat.in_memory(person),
+                    "is_held": await chat.keeping.run(chat.keeping.records.is_held, person),
                     "may_keep": Scope.KEEP in answers and answers[Scope.KEEP].granted,
                 }
             )
@@ -221,6 +223,12 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
 
         try:
             receipt: Receipt = await chat.keeping.run(work)
+        except HeldByLaw:
+            page = pages.error_page(
+                "The law asks us to keep this for now, so it can't be erased yet. Nobody can read what has expired. "
+                "The study contact can tell you why and for how long"
+            )
+            return HTMLResponse(page, HTTPStatus.CONFLICT)
         except PrivacyError as failed:
             log.error("an erasure was not finished: %s", type(failed).__name__)
             page = pages.error_page(
@@ -309,9 +317,18 @@ def row_in_words(row: Held) -> dict[str, Any]:
             "it helped" if fields["rating"] else "it didn't help",
             *filter(None, [fields["note"]]),
         ]
+    elif row.table == "escalations":
+        made["lines"] = [f"level: {fields['level']}", _standing(fields)]
     elif row.table == "consents":
         made["lines"] = [f"{fields['scope']}: {'yes' if fields['granted'] else 'no'}"]
     return made
+
+
+def _standing(fields: Mapping[str, Any]) -> str:
+    """What came of a notice."""
+    if fields["acknowledged_at"]:
+        return "somebody has taken it on: " + str(fields["action"]).replace("-", " ")
+    return "it was delivered" if fields["delivered_at"] else "it has not been delivered yet"
 
 
 def _told(turn_input: str | None) -> list[str]:

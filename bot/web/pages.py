@@ -75,6 +75,8 @@ KINDS = {
     "ledger": "Text that was sent to a model, names and numbers replaced",
     "safety_plans": "Your safety plan",
     "feedback": "What you said of an answer",
+    "escalations": "A notice to the on-call contact, without your words",
+    "escalations unlinked": "Notices to the on-call contact, kept without their person from now on",
     "decisions unlinked": "Decisions, kept without their person from now on",
 }
 """Tables in words."""

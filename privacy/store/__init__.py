@@ -72,6 +72,14 @@ class Store:
     def _one(self, sql: str, parameters: Mapping[str, Any] | None = None) -> dict[str, Any]:
         return next(iter(self.db.query(sql, dict(parameters or {}))), {})
 
+    def newest(self) -> datetime | None:
+        """The newest time that anything was written, as far as participants and sweeps tell."""
+        row = self._one(
+            "SELECT max(at) AS at FROM (SELECT max(last_at) AS at FROM participants"
+            " UNION ALL SELECT max(as_of) FROM sweeps)"
+        )
+        return datetime.fromisoformat(row["at"]) if row.get("at") else None
+
     # ------------------------------------------------------------------------------------------- referrals
 
     def count_referral(self, *, month: str, level: str, category: str, country: str) -> None:
@@ -101,24 +109,37 @@ class Store:
 
     # ------------------------------------------------------------------------------------------- escalations
 
-    def open_escalation(self, *, person: str, level: str, at: datetime, again_after: timedelta) -> int | None:
-        """A notice to be sent; None where one for this person and level was raised lately and nobody closed it."""
+    def open_escalation(
+        self, *, person: str, level: str, at: datetime, again_after: timedelta, until: datetime
+    ) -> int | None:
+        """A notice to be sent; None where one for this person and level was raised lately and nobody closed it.
+
+        Args:
+            person: pseudonym.
+            level: that was reached.
+            at: when, aware UTC.
+            again_after: within this time one open notice is enough.
+            until: when the record of it goes.
+        """
         since = (at - again_after).isoformat()
         with self.db.atomic():
             # The write comes first: a read that turns into a write fails at once beside another writer.
             made = self.db.execute(
-                "INSERT INTO escalations (person, level, raised_at, next_try)"
-                " SELECT :person, :level, :at, :at WHERE NOT EXISTS (SELECT 1 FROM escalations"
+                "INSERT INTO escalations (person, level, raised_at, next_try, expires_at)"
+                " SELECT :person, :level, :at, :at, :until WHERE NOT EXISTS (SELECT 1 FROM escalations"
                 " WHERE person = :person AND level = :level AND raised_at > :since AND closed_at IS NULL)",
-                {"person": person, "level": level, "at": at.isoformat(), "since": since},
-            )
+                {
+                    "person": person, "level": level, "at": at.isoformat(), "since": since, "until": until.isoformat(),
+                },
+            )  # fmt: skip
             return int(made.lastrowid) if made.rowcount and made.lastrowid else None
 
     def due(self, at: datetime) -> list[dict[str, Any]]:
         """Notices to be tried now, oldest first."""
         return list(
             self.db.query(
-                "SELECT * FROM escalations WHERE next_try <= :at ORDER BY id", {"at": at.isoformat()}
+                "SELECT * FROM escalations WHERE next_try <= :at AND expires_at > :at ORDER BY id",
+                {"at": at.isoformat()},
             )
         )
 
@@ -155,10 +176,15 @@ class Store:
             )
             return bool(done.rowcount)
 
-    def escalations(self, *, open_only: bool) -> list[dict[str, Any]]:
-        """All notices, or those not closed, oldest first."""
-        where = " WHERE closed_at IS NULL" if open_only else ""
-        return list(self.db.query(f"SELECT * FROM escalations{where} ORDER BY id"))  # noqa: S608 (a constant)
+    def escalations(self, *, open_only: bool, at: datetime | None = None) -> list[dict[str, Any]]:
+        """All notices whose time is not up, or those not closed, oldest first."""
+        where = " AND closed_at IS NULL" if open_only else ""
+        return list(
+            self.db.query(
+                f"SELECT * FROM escalations WHERE expires_at > ?{where} ORDER BY id",  # noqa: S608 (a constant)
+                [(at or utc_now()).isoformat()],
+            )
+        )
 
 
 def utc_now() -> datetime:

@@ -38,11 +38,16 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
     return database
 
 
+def empty_log(database: Database) -> bool:
+    """Empty the write-ahead log into the file, in one try; False where a reader is in the way."""
+    busy, _, _ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
 def checkpoint(database: Database, *, tries: int = 20, pause: float = 0.1) -> bool:
     """Empty the write-ahead log into the file; False where readers kept it busy all the time."""
     for _ in range(tries):
-        busy, _, _ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        if not busy:
+        if empty_log(database):
             return True
         time.sleep(pause)
     return False

@@ -8,20 +8,45 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from sqlite_utils import Database
 
 from privacy.consent import ConsentRecord, Grant, Scope, ToChat, ToKeep, ToResearch, ToSend
 from privacy.errors import SealBroken
-from privacy.store.schema import NAMES, PERSONAL, SEALED
+from privacy.store.schema import COLLECTED, NAMES, PERSONAL, SEALED, TABLES
 from privacy.vault import SealKey, Vault
 
-Lifetimes = Mapping[str, timedelta]
-"""How long a category lives, counted from when it is written."""
+NEVER = "9999-12-31T00:00:00+00:00"
+
+
+class Rules(Protocol):
+    """The retention rules, parsed."""
+
+    @property
+    def digest(self) -> str:
+        """Of the file they stand in."""
+        ...
+
+    def until(self, category: str, at: datetime, *, withdrawn: datetime | None = None) -> datetime:
+        """When a record that came at that time goes."""
+        ...
+
+    def counted_from(self, category: str) -> str:
+        """One of "collection", "last activity", "end of study" and "withdrawal"."""
+        ...
+
+    def keeps_counts(self, category: str) -> bool:
+        """Whether its rows leave counts behind."""
+        ...
+
+    def describe(self, category: str) -> dict[str, str]:
+        """The rule in words: keep, from, then, reason."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +91,33 @@ class Records:
     """The rows of persons, in the one database. One instance for one thread."""
 
     def __init__(
-        self, database: Database, vault: Vault, lifetimes: Lifetimes, *, clock: Callable[[], datetime]
+        self,
+        database: Database,
+        vault: Vault,
+        rules: Rules,
+        *,
+        clock: Callable[[], datetime],
+        volatile: Collection[str] = (),
     ) -> None:
-        self._db, self._vault, self._lives, self._clock = database, vault, lifetimes, clock
+        """Records in an open database.
+
+        Args:
+            database: of the store.
+            vault: the keys.
+            rules: how long each category lives.
+            clock: aware UTC.
+            volatile: attributes that are kept for a short time only.
+        """
+        self._db, self._vault, self._rules, self._clock = database, vault, rules, clock
+        self._volatile = frozenset(volatile)
+        self._following = {
+            table: [c for c in facts.categories if rules.counted_from(c) == "last activity"]
+            for table, facts in TABLES.items()
+            if table in PERSONAL[1:]
+        }
 
     def _until(self, category: str, at: datetime) -> str:
-        return (at + self._lives[category]).isoformat()
+        return self._rules.until(category, at).isoformat()
 
     def _key(self, person: str) -> SealKey:
         key = self._vault.key(person, at=self._clock().isoformat())
@@ -90,6 +136,12 @@ class Records:
             " expires_at = max(expires_at, excluded.expires_at)",
             {"person": person, "at": at.isoformat(), "until": self._until("participant", at)},
         )
+        for table, categories in self._following.items():
+            for category in categories:
+                self._write(
+                    f"UPDATE {table} SET expires_at = :until WHERE person = :person AND category = :category",  # noqa: S608
+                    {"person": person, "category": category, "until": self._until(category, at)},
+                )
 
     # ------------------------------------------------------------------------------------------- consent
 
@@ -172,10 +224,11 @@ class Records:
         with self._db.atomic():
             self._seen(person, at)
             self._write(
-                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, :turns, :state, :places, :until)"
+                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, :turns, :state, :places, :until, :fades)"
                 " ON CONFLICT DO UPDATE SET last_at = excluded.last_at, turns = excluded.turns, state = excluded.state,"
-                " places = excluded.places, expires_at = excluded.expires_at",
+                " places = excluded.places, expires_at = excluded.expires_at, fades_at = excluded.fades_at",
                 {
+                    "fades": self._fades(json.loads(state)),
                     "id": session, "person": person, "at": now, "turns": number,
                     "state": key.seal(f"state {session}", state), "places": key.seal(f"places {session}", places),
                     "until": self._until("session", at),
@@ -235,6 +288,46 @@ class Records:
                 },
             )  # fmt: skip
 
+    def _outlived(self, name: str, answer: Mapping[str, Any]) -> str:
+        """When an answer in a state goes."""
+        category = "volatile_attribute" if name in self._volatile else "stable_attribute"
+        return self._until(category, datetime.fromisoformat(answer["at"]))
+
+    def _fades(self, state: Mapping[str, Any]) -> str | None:
+        """When the first answer in a state goes; None where there is none."""
+        return min((self._outlived(n, a) for n, a in state.get("profile", {}).items()), default=None)
+
+    def _faded(self, state: str, as_of: str) -> str:
+        """A state without the answers whose time is up."""
+        raw = json.loads(state)
+        profile = raw.get("profile", {})
+        gone = [name for name, answer in profile.items() if self._outlived(name, answer) <= as_of]
+        if not gone:
+            return state
+        raw["profile"] = {name: answer for name, answer in profile.items() if name not in gone}
+        return json.dumps(raw, ensure_ascii=False)
+
+    def fade(self, as_of: str, *, most: int) -> int:
+        """Take answers whose time is up out of conversations that live on; how many conversations were looked at."""
+        rows = list(
+            self._db.query(
+                "SELECT id, person, state FROM sessions WHERE fades_at <= :now AND expires_at > :now"
+                " AND person NOT IN (SELECT person FROM holds) ORDER BY fades_at LIMIT :most",
+                {"now": as_of, "most": most},
+            )
+        )
+        for row in rows:
+            name = f"state {row['id']}"
+            values: dict[str, str | None] = {"state": row["state"], "fades": None, "id": row["id"]}
+            key = self._vault.key(row["person"], make=False)
+            with suppress(SealBroken, ValueError, KeyError, TypeError, AttributeError):
+                if key is not None:
+                    left = self._faded(key.open(name, row["state"]), as_of)
+                    values |= {"state": key.seal(name, left), "fades": self._fades(json.loads(left))}
+            with self._db.atomic():
+                self._write("UPDATE sessions SET state = :state, fades_at = :fades WHERE id = :id", values)
+        return len(rows)
+
     def last_session(self, person: str) -> KeptSession | None:
         """The newest conversation that has not expired, or None.
 
@@ -255,9 +348,16 @@ class Records:
             return None
         return KeptSession(
             id=row["id"],
-            state=key.open(f"state {row['id']}", row["state"]),
+            state=self._faded(key.open(f"state {row['id']}", row["state"]), self._clock().isoformat()),
             places=key.open(f"places {row['id']}", row["places"]),
             last_at=datetime.fromisoformat(row["last_at"]),
+        )
+
+    def has_session(self, session: str) -> bool:
+        """Whether a conversation is kept."""
+        return (
+            next(iter(self._db.query("SELECT 1 AS yes FROM sessions WHERE id = ?", [session])), None)
+            is not None
         )
 
     def live_attributes(self, person: str) -> dict[str, str]:
@@ -412,10 +512,12 @@ class Records:
                 for column in SEALED.get(table, ()):
                     if row[column] is not None:
                         opened[column] = self._opened(key, table, column, row)
-                at = str(row.get("collected_at") or row.get("at") or row.get("last_at"))
+                if now and opened.get("state"):
+                    opened["state"] = self._faded(opened["state"], now)
+                at = str(row[COLLECTED[table]])
                 yield Held(
                     table=table,
-                    name=_row_name(table, row),
+                    name=row_name(table, row),
                     category=row["category"],
                     at=datetime.fromisoformat(at),
                     expires_at=datetime.fromisoformat(row["expires_at"]),
@@ -534,33 +636,125 @@ class Records:
                     done = self._db.execute("UPDATE decisions SET person = NULL WHERE person = ?", [person])
                     counts["decisions unlinked"] = done.rowcount
                     continue
+                if table == "escalations":
+                    done = self._db.execute(
+                        "UPDATE escalations SET person = 'erased' WHERE person = ?", [person]
+                    )
+                    counts["escalations unlinked"] = done.rowcount
+                    continue
                 done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608
                 counts[table] = done.rowcount
         return {table: count for table, count in counts.items() if count}
 
-    def purge(self, *, most: int = 500) -> dict[str, int]:
-        """Delete what has expired, a batch at a time; keys whose person holds nothing any more go with it.
+    def withdrew(self, person: str, at: datetime) -> None:
+        """Every yes was taken back: what is counted from that gets its date."""
+        for table in PERSONAL[1:]:
+            for category in TABLES[table].categories:
+                if self._rules.counted_from(category) != "withdrawal":
+                    continue
+                for row in list(
+                    self._db.query(
+                        f"SELECT rowid AS number, {COLLECTED[table]} AS at FROM {table}"  # noqa: S608 (our own names)
+                        " WHERE person = :person AND category = :category",
+                        {"person": person, "category": category},
+                    )
+                ):
+                    until = self._rules.until(category, datetime.fromisoformat(row["at"]), withdrawn=at)
+                    with self._db.atomic():
+                        self._db.execute(
+                            f"UPDATE {table} SET expires_at = ? WHERE rowid = ?",  # noqa: S608 (our own names)
+                            [until.isoformat(), row["number"]],
+                        )
 
-        Decisions go as well; a participant's row goes last, and takes what hangs on it along.
-        """
-        now = self._clock().isoformat()
-        counts: dict[str, int] = {}
-        for table in reversed(PERSONAL):
+    def redate(self, *, most: int = 2000) -> int:
+        """Give every row the date that the rules in force give it, where they are others than before; how many changed."""
+        found = next(iter(self._db.query("SELECT value FROM own WHERE name = 'retention'")), None)
+        if found is not None and found["value"] == self._rules.digest:
+            return 0
+        changed = 0
+        for table in (*PERSONAL, "holds"):
+            column, last = COLLECTED[table], 0
             while True:
-                with self._db.atomic():
-                    done = self._db.execute(
-                        f"DELETE FROM {table} WHERE rowid IN"  # noqa: S608 (our own names)
-                        f" (SELECT rowid FROM {table} WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)",
-                        [now, most],
-                    ).rowcount
-                if done <= 0:
+                rows = list(
+                    self._db.query(
+                        f"SELECT rowid AS number, person, category, {column} AS at, expires_at FROM {table}"  # noqa: S608
+                        " WHERE rowid > ? ORDER BY rowid LIMIT ?",
+                        [last, most],
+                    )
+                )
+                if not rows:
                     break
-                counts[table] = counts.get(table, 0) + done
-        living = set(self.persons())
-        for subject in list(self._vault.subjects()):
-            if subject not in living and self._vault.shred(subject):
-                counts["keys"] = counts.get("keys", 0) + 1
-        return counts
+                with self._db.atomic():
+                    for row in rows:
+                        until = self._redated(table, row)
+                        if until != row["expires_at"]:
+                            self._db.execute(
+                                f"UPDATE {table} SET expires_at = ? WHERE rowid = ?",  # noqa: S608 (our own names)
+                                [until, row["number"]],
+                            )
+                            changed += 1
+                last = rows[-1]["number"]
+        with self._db.atomic():
+            self._db.execute("UPDATE sessions SET fades_at = '' WHERE fades_at IS NOT NULL")
+            self._db.execute("INSERT OR REPLACE INTO own VALUES ('retention', ?)", [self._rules.digest])
+        return changed
+
+    def _redated(self, table: str, row: Mapping[str, Any]) -> str:
+        category, at, person = row["category"], datetime.fromisoformat(row["at"]), row["person"]
+        counted = self._rules.counted_from(category)
+        withdrawn = None
+        if counted == "last activity" and table != "participants":
+            seen = next(
+                iter(self._db.query("SELECT last_at FROM participants WHERE person = ?", [person])), None
+            )
+            at = datetime.fromisoformat(seen["last_at"]) if seen else at
+        elif counted == "withdrawal":
+            newest = next(
+                iter(
+                    self._db.query(
+                        "SELECT at, granted FROM consents WHERE person = ? AND scope = ? ORDER BY id DESC LIMIT 1",
+                        [person, Scope.KEEP.value],
+                    )
+                ),
+                None,
+            )
+            withdrawn = datetime.fromisoformat(newest["at"]) if newest and not newest["granted"] else None
+        return self._rules.until(category, at, withdrawn=withdrawn).isoformat()
+
+    # ------------------------------------------------------------------------------------------- legal hold
+
+    def hold(self, person: str, *, why: str, by: str) -> None:
+        """Nothing of this person is swept or erased until the hold is lifted or runs out."""
+        at = self._clock()
+        with self._db.atomic():
+            self._write(
+                "INSERT OR REPLACE INTO holds VALUES (:person, 'legal_hold', :why, :by, :at, :until)",
+                {
+                    "person": person, "why": why, "by": by, "at": at.isoformat(),
+                    "until": self._until("legal_hold", at),
+                },
+            )  # fmt: skip
+
+    def release(self, person: str) -> bool:
+        """Lift a hold; False where there is none."""
+        with self._db.atomic():
+            return bool(self._db.execute("DELETE FROM holds WHERE person = ?", [person]).rowcount)
+
+    def holds(self) -> list[dict[str, Any]]:
+        """Every hold that has not run out."""
+        return list(
+            self._db.query(
+                "SELECT * FROM holds WHERE expires_at > ? ORDER BY at", [self._clock().isoformat()]
+            )
+        )
+
+    def is_held(self, person: str) -> bool:
+        """Whether a hold is on what is held of them."""
+        found = self._db.query(
+            "SELECT 1 AS yes FROM holds WHERE person = ? AND expires_at > ?",
+            [person, self._clock().isoformat()],
+        )
+        return next(iter(found), None) is not None
 
     def persons(self) -> list[str]:
         """Everybody of whom there is a row."""
@@ -580,7 +774,8 @@ def field_name(table: str, column: str, row: Mapping[str, Any]) -> str:
     return column
 
 
-def _row_name(table: str, row: Mapping[str, Any]) -> str:
+def row_name(table: str, row: Mapping[str, Any]) -> str:
+    """What names a row of a person in its table."""
     if table in ("turns", "decisions"):
         return f"{row['session']} {row['number']}"
     return str(row[NAMES[table]])

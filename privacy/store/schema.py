@@ -7,6 +7,7 @@ up by) and `expires_at`. Columns named in `SEALED` hold ciphertext only.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 MIGRATIONS: Final[tuple[str, ...]] = (
@@ -82,6 +83,42 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     CREATE INDEX safety_plans_due ON safety_plans (expires_at);
     CREATE INDEX feedback_due ON feedback (expires_at);
     """,
+    # Turns outlive their conversation where transcripts are kept for research, so they no longer hang on it.
+    """
+    CREATE TABLE turns_new (
+      session TEXT NOT NULL, number INTEGER NOT NULL,
+      person TEXT NOT NULL REFERENCES participants ON DELETE CASCADE, category TEXT NOT NULL, at TEXT NOT NULL,
+      input TEXT NOT NULL, words TEXT, expires_at TEXT NOT NULL, PRIMARY KEY (session, number)
+    );
+    INSERT INTO turns_new SELECT session, number, person, category, at, input, words, expires_at FROM turns;
+    DROP TABLE turns;
+    ALTER TABLE turns_new RENAME TO turns;
+    CREATE INDEX turns_person ON turns (person);
+    CREATE INDEX turns_due ON turns (expires_at);
+    ALTER TABLE sessions ADD COLUMN fades_at TEXT;
+    CREATE INDEX sessions_fade ON sessions (fades_at) WHERE fades_at IS NOT NULL;
+    ALTER TABLE escalations ADD COLUMN category TEXT NOT NULL DEFAULT 'escalation';
+    ALTER TABLE escalations ADD COLUMN expires_at TEXT NOT NULL DEFAULT '9999-12-31T00:00:00+00:00';
+    UPDATE escalations SET expires_at = strftime('%Y-%m-%dT%H:%M:%S+00:00', raised_at, '+3 years');
+    CREATE INDEX escalations_expire ON escalations (expires_at);
+    CREATE INDEX escalations_person ON escalations (person);
+    CREATE TABLE tallies (
+      category TEXT NOT NULL, month TEXT NOT NULL, what TEXT NOT NULL, count INTEGER NOT NULL,
+      PRIMARY KEY (category, month, what)
+    );
+    CREATE TABLE holds (
+      person TEXT PRIMARY KEY, category TEXT NOT NULL, why TEXT NOT NULL, by TEXT NOT NULL, at TEXT NOT NULL,
+      expires_at TEXT NOT NULL
+    );
+    CREATE TABLE sweeps (
+      slot TEXT PRIMARY KEY, as_of TEXT NOT NULL, started_at TEXT NOT NULL, finished_at TEXT, owner TEXT NOT NULL,
+      report TEXT NOT NULL
+    );
+    CREATE TABLE leases (
+      name TEXT PRIMARY KEY, owner TEXT NOT NULL, place TEXT NOT NULL, pid INTEGER NOT NULL, until TEXT NOT NULL
+    );
+    CREATE TABLE own (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    """,
 )
 
 SEALED: Final[Mapping[str, tuple[str, ...]]] = {
@@ -96,11 +133,98 @@ SEALED: Final[Mapping[str, tuple[str, ...]]] = {
 
 PERSONAL: Final[tuple[str, ...]] = (
     "participants", "consents", "sessions", "attributes", "turns", "decisions", "ledger", "safety_plans", "feedback",
+    "escalations",
 )  # fmt: skip
-"""Tables whose rows belong to a person."""
+"""Tables whose rows belong to a person; the first goes last, and only when the others hold nothing of them."""
 
 NAMES: Final[Mapping[str, str]] = {
     "participants": "person", "consents": "id", "sessions": "id", "attributes": "attribute", "turns": "number",
-    "decisions": "number", "ledger": "id", "safety_plans": "person", "feedback": "id",
+    "decisions": "number", "ledger": "id", "safety_plans": "person", "feedback": "id", "escalations": "id",
+    "holds": "person",
 }  # fmt: skip
 """The column that names a row of a person in each table."""
+
+COLLECTED: Final[Mapping[str, str]] = {
+    "participants": "last_at", "consents": "at", "sessions": "last_at", "attributes": "collected_at", "turns": "at",
+    "decisions": "at", "ledger": "at", "safety_plans": "at", "feedback": "at", "escalations": "raised_at", "holds": "at",
+}  # fmt: skip
+"""The column that says when a row came, or was last of use."""
+
+TALLIED: Final[Mapping[str, str]] = {
+    "decisions": "outcome", "ledger": "role", "feedback": "CASE rating WHEN 1 THEN 'helped' ELSE 'did not help' END",
+    "escalations": "level",
+}  # fmt: skip
+"""What is counted, by month, of rows that go and leave counts behind: an SQL expression without anybody's words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What a table is for: a line of the record of processing (GDPR Art. 30).
+
+    Attributes:
+        categories: of retention rules that its rows fall under; none for machinery that holds no record of anybody.
+        purpose: in words.
+        basis: the legal ground.
+    """
+
+    categories: tuple[str, ...]
+    purpose: str
+    basis: str
+
+
+_CONSENT = "consent, Art. 6(1)(a) and 9(2)(a)"
+_DUTY = "legal obligation, Art. 6(1)(c): to show compliance, Art. 5(2) and 7(1)"
+_SAFETY = "vital interests, Art. 6(1)(d), and the study's duty of care"
+_NOBODYS = "no personal data"
+
+TABLES: Final[Mapping[str, TableFacts]] = {
+    "participants": TableFacts(
+        categories=("participant",),
+        purpose="a pseudonym, so that what is held of one person can be found",
+        basis=_CONSENT,
+    ),
+    "consents": TableFacts(categories=("consent",), purpose="what was agreed to and taken back", basis=_DUTY),
+    "sessions": TableFacts(
+        categories=("session",), purpose="conversations, so that they can go on", basis=_CONSENT
+    ),
+    "attributes": TableFacts(
+        categories=("stable_attribute", "volatile_attribute"),
+        purpose="answers to the questions asked, so that they are not asked again",
+        basis=_CONSENT,
+    ),
+    "turns": TableFacts(
+        categories=("turn", "transcript"),
+        purpose="what each decision was made on; with consent for research the redacted words",
+        basis=_CONSENT,
+    ),
+    "decisions": TableFacts(
+        categories=("decision",), purpose="what was decided and why, without words", basis=_CONSENT
+    ),
+    "ledger": TableFacts(
+        categories=("ledger",),
+        purpose="the exact redacted text that was sent to an outside model",
+        basis=_CONSENT,
+    ),
+    "safety_plans": TableFacts(
+        categories=("safety_plan",), purpose="a plan that the person made", basis=_CONSENT
+    ),
+    "feedback": TableFacts(categories=("feedback",), purpose="what was said of an answer", basis=_CONSENT),
+    "escalations": TableFacts(
+        categories=("escalation",),
+        purpose="notices to the on-call contact: pseudonym, level, times",
+        basis=_SAFETY,
+    ),
+    "holds": TableFacts(
+        categories=("legal_hold",), purpose="what must not be deleted yet, by whom and why", basis=_DUTY
+    ),
+    "referrals": TableFacts(
+        categories=("counts",), purpose="crisis referrals by month, level, kind and country", basis=_NOBODYS
+    ),
+    "tallies": TableFacts(
+        categories=("counts",), purpose="counts by month of rows that were deleted", basis=_NOBODYS
+    ),
+    "sweeps": TableFacts(categories=("counts",), purpose="reports of retention sweeps", basis=_NOBODYS),
+    "leases": TableFacts(categories=(), purpose="which process sweeps now", basis=_NOBODYS),
+    "own": TableFacts(categories=(), purpose="digest of the retention rules in force", basis=_NOBODYS),
+}
+"""Every table of `study.db`. One that is not here has no rule, and the check of the policies fails."""

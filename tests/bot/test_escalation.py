@@ -241,7 +241,13 @@ def test_taken_on_closed_and_reported_from_the_command_line(
 ) -> None:
     monkeypatch.setenv("RAISE_DATA_DIR", str(tmp_path))
     store = Store(tmp_path)
-    store.open_escalation(person="visitor-1", level="imminent", at=clock(), again_after=timedelta(hours=1))
+    store.open_escalation(
+        person="visitor-1",
+        level="imminent",
+        at=clock(),
+        again_after=timedelta(hours=1),
+        until=clock() + timedelta(days=9),
+    )
     for country in ("GB", "GB", ""):
         store.count_referral(month="2026-11", level="imminent", category="suicide", country=country)
     store.close()

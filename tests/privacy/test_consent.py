@@ -268,24 +268,3 @@ def test_a_text_with_a_missing_scope_or_an_unknown_placeholder_is_refused(tmp_pa
     (tmp_path / "en-2.yaml").write_text(good.replace("  contact:\n", "  contacts:\n"))
     with pytest.raises(PolicyFileError, match="contact"):
         consent.load(tmp_path / "en-2.yaml", values, has_outside=True, has_on_call=True, is_randomised=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ("session:\n  keep: 30 days", "session:\n  keep: a while"),
-        ("volatile_attribute:\n  keep: 7 days", "volatile_attribute:\n  keep: 7 years"),
-        ("feedback:", "gossip:"),
-    ],
-)
-def test_a_retention_file_that_cannot_hold_is_refused(change: str, named: str, tmp_path: Path) -> None:
-    from importlib import resources
-
-    from policies import retention
-    from policies.errors import PolicyFileError
-
-    good = Path(str(resources.files("policies") / "retention.yaml")).read_text()
-    assert change in good
-    (tmp_path / "r.yaml").write_text(good.replace(change, named))
-    with pytest.raises(PolicyFileError, match=named.split(":", maxsplit=1)[0]):
-        retention.load(tmp_path / "r.yaml")

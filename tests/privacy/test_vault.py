@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,22 +113,19 @@ def test_a_data_rotation_that_is_cut_loses_nothing_and_the_old_key_then_opens_no
     at: int, tmp_path: Path
 ) -> None:
     from bot.parts import now
+    from policies import retention
     from privacy.consent import ConsentLedger, ConsentVersion, Scope, ToKeep
     from privacy.store import Store
     from privacy.store.records import Records
     from tests.conftest import KEY
 
     store, vault = Store(tmp_path), Vault(tmp_path, (KEY,))
-    lives = dict.fromkeys(
-        ("participant", "consent", "session", "stable_attribute", "volatile_attribute", "turn", "decision"),
-        timedelta(days=9),
-    )
-    records = Records(store.db, vault, lives, clock=now)
+    records = Records(store.db, vault, retention.shipped(), clock=now)
     ledger = ConsentLedger(records, ConsentVersion.of("1", "x"))
     ledger.answer("ann", Scope.KEEP, granted=True, at=now())
     for number in range(1, 13):
         records.keep_turn(
-            ledger.grant("ann", ToKeep), person="ann", session="s", number=number, at=now(), state=f"state {number}",  # type: ignore[arg-type]
+            ledger.grant("ann", ToKeep), person="ann", session="s", number=number, at=now(), state=json.dumps({"n": number}),  # type: ignore[arg-type]
             places="{}", attributes={}, turn_input=f"input {number}", decisions=[],
         )  # fmt: skip
     old = vault.key("ann", make=False)
@@ -138,7 +136,7 @@ def test_a_data_rotation_that_is_cut_loses_nothing_and_the_old_key_then_opens_no
     store.close()
     vault.close()
     store, vault = Store(tmp_path), Vault(tmp_path, (KEY,))
-    records = Records(store.db, vault, lives, clock=now)
+    records = Records(store.db, vault, retention.shipped(), clock=now)
     assert dict(records.turn_inputs("s")) == {n: f"input {n}" for n in range(1, 13)}, (
         "all is readable in between"
     )

@@ -1,0 +1,92 @@
+"""`raise-chat privacy verify-log`, `export-log`, `audit` and `protocol`: what an auditor runs. None of it needs a key."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from bot.errors import SettingsError
+from bot.settings import read_settings
+from bot.sweeping import HEADS
+from privacy.audit import AUDIT, AuditEvent, AuditLog, as_json, from_json, read_heads, verify_events
+from privacy.errors import AuditBroken
+
+
+def _exported(file: Path) -> list[AuditEvent]:
+    """The entries of an exported log.
+
+    Raises:
+        SettingsError: a line is not one; the message names it.
+    """
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+        if line.strip():
+            try:
+                found.append(from_json(json.loads(line)))
+            except (ValueError, TypeError):
+                raise SettingsError(f"{file}, line {number}: not an entry of a log") from None
+    return found
+
+
+@click.command("verify-log")
+@click.argument("file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--heads",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Heads that somebody has seen before: lines of number, hash, time. Default: audit-heads.txt beside the data.",
+)
+@click.option("--json", "as_json_", is_flag=True, help="One JSON object.")
+def verify_log(*, file: Path | None, heads: Path | None, as_json_: bool) -> None:
+    """Whether the audit log, or an exported FILE of it, is whole and unchanged. Exits 1 where it is not, and says where."""
+    settings = read_settings()
+    kept = heads or settings.audit_heads_file or settings.data_dir / HEADS
+    why, count, seen = "", 0, {}
+    try:
+        seen = read_heads(kept) if kept.exists() and (heads or file is None) else {}
+        if file is not None:
+            count = verify_events(_exported(file), heads=seen)
+        else:
+            if not (settings.data_dir / AUDIT).exists():
+                raise SettingsError(f"{settings.data_dir / AUDIT}: not there; nothing has been logged yet")
+            log = AuditLog(settings.data_dir)
+            try:
+                count = log.verify(heads=seen)
+            finally:
+                log.close()
+    except AuditBroken as broken:
+        why = str(broken)
+    if as_json_:
+        click.echo(json.dumps({"verified": not why, "entries": count, "heads": len(seen), "why": why}))
+    else:
+        click.echo(f"broken: {why}" if why else f"whole: {count} entries, {len(seen)} heads seen before")
+    if why:
+        raise SystemExit(1)
+
+
+@click.command("export-log")
+def export_log() -> None:
+    """The audit log, an entry a line, for an auditor; docs/verify_log.py checks it without us. It holds no content."""
+    settings = read_settings()
+    if not (settings.data_dir / AUDIT).exists():
+        raise SettingsError(f"{settings.data_dir / AUDIT}: not there; nothing has been logged yet")
+    log = AuditLog(settings.data_dir)
+    try:
+        for event in log.events():
+            click.echo(json.dumps(as_json(event)))
+    finally:
+        log.close()
+
+
+@click.command("head")
+def head() -> None:
+    """The newest entry of the log: number, hash, time. Keep it where the operator cannot reach it."""
+    log = AuditLog(read_settings().data_dir)
+    try:
+        newest = log.head()
+    finally:
+        log.close()
+    if newest is None:
+        raise SettingsError("the log is empty")
+    click.echo(f"{newest.number} {newest.hash} {newest.at}")
