@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
@@ -91,8 +92,8 @@ def retention_rules(settings: Settings) -> RetentionPolicy:
     return rules
 
 
-def consent_text(settings: Settings) -> ConsentText:
-    """The consent text of this deployment."""
+def consent_text(settings: Settings, path: Path | None = None) -> ConsentText:
+    """The consent text of this deployment: the newest version, or that of a file."""
     rules, where = retention_rules(settings), outside(settings)
     values = {
         "minimum_age": str(settings.minimum_age),
@@ -108,7 +109,7 @@ def consent_text(settings: Settings) -> ConsentText:
         "ethics_reference": settings.ethics_reference or "none, this is a demo",
     }
     return consent.load(
-        consent.newest(),
+        path or consent.newest(),
         values,
         has_outside=where is not None and not where.is_local,
         has_on_call=settings.alerts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
@@ -296,13 +297,15 @@ class Conversation:
                 await self._agree_to_chat(before)
         asked = self._parts.opinion if len(text) <= LONGEST_ANSWERED else None
         self._second = Second.asked(asked, text, before=self._second, budget=turn.budget)
-        referred = False
+        referred: float | None = None
+        began = time.perf_counter()
         self._running = turn
         try:
             verdict = await self._screened(text, turn.looking)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
                 async for words in moves:
-                    referred = referred or _is_referral(words)
+                    if referred is None and _is_referral(words):
+                        referred = time.perf_counter() - began
                     yield self._restored(words, turn)
             if turn.is_cut:
                 raise _Interrupted  # noqa: TRY301 (handled right below, like one from within)
@@ -316,7 +319,8 @@ class Conversation:
         except Exception as failed:  # noqa: BLE001 (the last door: nothing may reach the person as a stack trace)
             log.error("turn failed: %s", type(failed).__name__)
             for words in self._failed(before, verdict):
-                referred = referred or _is_referral(words)
+                if referred is None and _is_referral(words):
+                    referred = time.perf_counter() - began
                 yield words
         finally:
             self._running = None
@@ -329,8 +333,8 @@ class Conversation:
             if spent:
                 self._session = replace(self._session, model_tokens=self._session.model_tokens + spent)
             _log_usage(turn.budget)
-            if referred:
-                self._note_referral(before, verdict)
+            if referred is not None:
+                self._note_referral(before, verdict, seconds=referred)
 
     def _cut_off(self, before: Session, verdict: Verdict) -> None:
         """The turn was cut before it was understood: what the screen heard in it sticks all the same."""
@@ -338,7 +342,7 @@ class Conversation:
             risk = risk_state.after(before.risk, verdict, says_safe=False)
             self._session = replace(before, turn=before.turn + 1, risk=risk)
 
-    def _note_referral(self, before: Session, verdict: Verdict) -> None:
+    def _note_referral(self, before: Session, verdict: Verdict, *, seconds: float) -> None:
         """Counted, and told where somebody is on call; never waited for."""
         risk = self._session.risk
         if self._parts.desk is None or risk.level is RiskLevel.NONE:
@@ -351,6 +355,7 @@ class Conversation:
                 category=kinds[0].value if kinds else "unclear",
                 country=self._session.country or "",
                 at=self._parts.clock(),
+                seconds=seconds,
                 is_news=risk.level.rank > before.risk.level.rank or verdict.level is RiskLevel.IMMINENT,
             )
         )

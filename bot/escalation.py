@@ -57,6 +57,7 @@ class Referral:
         category: the kind of danger, "unclear" where none was found.
         country: ISO code or "".
         at: aware UTC.
+        seconds: from the message to the card.
         is_news: the level rose, or this very message tells of danger now; only then is anybody told.
     """
 
@@ -66,6 +67,7 @@ class Referral:
     country: str
     at: datetime
     is_news: bool
+    seconds: float = 0.0
 
 
 class Channel(Protocol):
@@ -202,19 +204,19 @@ class Desk:
         self._held: deque[Referral] = deque(maxlen=MOST_HELD)
         self._store: Store | None = None
         self._through: Callable[[Callable[[Store], Any]], Any] | None = None
-        self._noted: Callable[[str, bool], None] = lambda _level, _told: None
+        self._noted: Callable[[str, bool, int], None] = lambda _level, _told, _milliseconds: None
         self._ended = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
         self._thread.start()
 
     def write_through(
-        self, call: Callable[[Callable[[Store], Any]], Any], noted: Callable[[str, bool], None]
+        self, call: Callable[[Callable[[Store], Any]], Any], noted: Callable[[str, bool, int], None]
     ) -> None:
         """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again.
 
         Args:
             call: does something with the store, in its thread.
-            noted: logs, in that thread, that a referral of a level was shown and whether somebody is told.
+            noted: logs, in that thread, that a referral of a level was shown, whether somebody is told, after how many ms.
         """
         self._through, self._noted = call, noted
 
@@ -282,7 +284,7 @@ class Desk:
             category=referral.category,
             country=referral.country,
         )
-        self._noted(referral.level.value, made is not None)
+        self._noted(referral.level.value, made is not None, round(referral.seconds * 1000))
 
     def _send(self) -> None:
         if not self._ways:

@@ -207,11 +207,13 @@ class Keeping:
         """The same for another thread, which waits for it; it gets the store."""
         return self._pool.submit(lambda: work(self.store)).result()
 
-    def note_escalation(self, level: str, told: bool) -> None:
+    def note_escalation(self, level: str, told: bool, milliseconds: int) -> None:
         """A referral was shown: in the log, of nobody; in the store's thread. It must not keep the card from anybody."""
         try:
             self.audit.append(
-                EventKind.ESCALATION, at=self._clock(), counts={"level": level, "on_call_told": told}
+                EventKind.ESCALATION,
+                at=self._clock(),
+                counts={"level": level, "on_call_told": told, "card_ms": milliseconds},
             )
         except PrivacyError as failed:
             log.error("an escalation was not logged: %s", type(failed).__name__)

@@ -47,9 +47,9 @@ def check(lines, heads):
     good = (first or 1) - 1
     for number, hash_seen in sorted(heads.items()):
         if number > last:
-            raise ValueError(f"entry {number} was seen before: the log was cut after {last}, or an older copy put back")
+            raise ValueError(f"entry {number} was seen before: the log was cut after {last}, or rolled back")
         if number >= (first or 1) and seen[number] != hash_seen:
-            raise ValueError(f"entry {number} is another than was seen: history was rewritten after entry {good}")
+            raise ValueError(f"entry {number} is another than was seen: rewritten after entry {good}")
         good = number
     return len(seen)
 

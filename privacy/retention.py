@@ -142,7 +142,7 @@ class Swept:
 
 
 _FREE = "person NOT IN (SELECT person FROM holds WHERE expires_at > :now)"
-_NOTHING_ELSE = " AND ".join(
+NOTHING_ELSE = " AND ".join(
     f"NOT EXISTS (SELECT 1 FROM {table} t WHERE t.person = participants.person AND t.expires_at > :now)"  # noqa: S608
     for table in PERSONAL[1:]
 )
@@ -152,7 +152,7 @@ def _where(table: str) -> str:
     """What of a table is due."""
     if table == "participants":
         held = "participants.person NOT IN (SELECT person FROM holds WHERE expires_at > :now)"
-        return f"expires_at <= :now AND {held} AND {_NOTHING_ELSE}"
+        return f"expires_at <= :now AND {held} AND {NOTHING_ELSE}"
     if table == "holds":
         return "expires_at <= :now"
     if table == "decisions":

@@ -88,6 +88,15 @@ def score(cases: Iterable[Labelled], redact: Callable[[str], Sequence[Span]]) ->
     return total
 
 
+def wilson(hits: int, of: int) -> tuple[float, float]:
+    """The 95 % Wilson interval of a share (Wilson 1927)."""
+    if not of:
+        return 0.0, 1.0
+    share, z = hits / of, 1.96
+    middle, half = share + z * z / (2 * of), z * ((share * (1 - share) + z * z / (4 * of)) / of) ** 0.5
+    return (middle - half) / (1 + z * z / of), (middle + half) / (1 + z * z / of)
+
+
 def _merged(spans: Sequence[Span]) -> list[tuple[int, int]]:
     out: list[tuple[int, int]] = []
     for start, end in sorted((s.start, s.end) for s in spans):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
 
 from bot.errors import SettingsError
+from bot.observing import observed
+from bot.posturing import ROOT, examined
 from bot.settings import read_settings
 from bot.sweeping import HEADS
+from bot.web.audit_page import audit_page
 from privacy.audit import AUDIT, AuditEvent, AuditLog, as_json, from_json, read_heads, verify_events
 from privacy.errors import AuditBroken
+from privacy.posture import BROKEN, KEPT, UNCHECKED, Posture
 
 
 def _exported(file: Path) -> list[AuditEvent]:
@@ -63,6 +68,57 @@ def verify_log(*, file: Path | None, heads: Path | None, as_json_: bool) -> None
         click.echo(f"broken: {why}" if why else f"whole: {count} entries, {len(seen)} heads seen before")
     if why:
         raise SystemExit(1)
+
+
+@click.command("audit")
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write the report as one page."
+)
+@click.option("--json", "as_json_", is_flag=True, help="The whole report as JSON.")
+@click.option(
+    "--root", type=click.Path(path_type=Path, file_okay=False), default=ROOT, help="Of the installation."
+)
+@click.option("--quick", is_flag=True, help="Do not measure redaction, which takes some seconds.")
+def audit(*, page: Path | None, as_json_: bool, root: Path, quick: bool) -> None:
+    """Check every promise that can be checked from outside. Exits 1 where one is broken. Needs no key, shows no content."""
+    settings = read_settings()
+    with observed(settings) as found:
+        posture = examined(settings, found, root=root, measures=not quick)
+    if page is not None:
+        about = {
+            "title": settings.study_title or "A demo, no study", "mode": settings.mode.value,
+            "release": _release(),
+        }  # fmt: skip
+        page.write_text(audit_page(posture, about=about), encoding="utf-8")
+    if as_json_:
+        click.echo(json.dumps(posture.to_json(), indent=1))
+    else:
+        _told(posture, page)
+    if not posture.is_kept:
+        raise SystemExit(1)
+
+
+def _release() -> str:
+    try:
+        return version("raise-chat")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _told(posture: Posture, page: Path | None) -> None:
+    for state in (BROKEN, UNCHECKED, KEPT):
+        for promise in posture.promises:
+            if promise["state"] == state:
+                why = f" ({promise['why']})" if promise["why"] else ""
+                click.echo(f"{state + ':':23} {promise['title']}{why if state != BROKEN else ''}")
+    for finding in posture.findings:
+        click.echo(f"\n{finding.where}: {finding.what}\n  what to do: {finding.do}")
+    counts = posture.to_json()["verdict"]
+    click.echo(
+        "\n"
+        + ", ".join(f"{n} {state}" for state, n in counts.items())
+        + (f"; the page: {page}" if page else "")
+    )
 
 
 @click.command("export-log")

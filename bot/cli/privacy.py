@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from bot import assembly
-from bot.cli.auditing import export_log, head, verify_log
+from bot.cli.auditing import audit, export_log, head, verify_log
 from bot.cli.lines import read_messages
 from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
@@ -247,5 +247,5 @@ def residue(*, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-for command in (purge, due_soon, hold, verify_log, export_log, head):
+for command in (purge, due_soon, hold, verify_log, export_log, head, audit):
     privacy.add_command(command)

@@ -25,7 +25,7 @@ _pages.filters["digits"] = lambda number: re.sub(r"[^\d+*#]", "", number)
 
 def help_page(directory: Directory, country: Country | None) -> str:
     """The help page: for one country, or a list to choose from."""
-    return _render(
+    return render(
         "help.html",
         country=country,
         countries=sorted(directory.countries.values(), key=lambda c: c.name),
@@ -37,32 +37,33 @@ def help_page(directory: Directory, country: Country | None) -> str:
 
 def number_page(number: str, scheme: str, verb: str) -> str:
     """One link that dials, for where the chat's own link cannot."""
-    return _render("number.html", number=number, scheme=scheme, verb=verb)
+    return render("number.html", number=number, scheme=scheme, verb=verb)
 
 
 def protocol_page(*, checked: date, alerts: str) -> str:
     """The crisis protocol: what is detected, what then happens, what is counted, how often it errs."""
-    return _render("protocol.html", checked=checked, alerts=alerts, measured=measured())
+    return render("protocol.html", checked=checked, alerts=alerts, measured=measured())
 
 
 def about_page(guidance: Guidance, *, checked: date, alerts: str) -> str:
     """What this is, what it detects, what it does then, and what has not been measured."""
     sources = sorted(guidance.sources.values(), key=lambda s: (s.publisher, s.title))
-    return _render("about.html", sources=sources, checked=checked, alerts=alerts)
+    return render("about.html", sources=sources, checked=checked, alerts=alerts)
 
 
 def error_page(title: str) -> str:
     """Any error: kind words, and help."""
-    return _render("error.html", title=title, fallback=crisis.shipped().fallback_emergency)
+    return render("error.html", title=title, fallback=crisis.shipped().fallback_emergency)
 
 
-def _render(name: str, **values: Any) -> str:
+def render(name: str, **values: Any) -> str:
+    """One of our templates, filled; values are escaped."""
     return _pages.get_template(name).render(**values)
 
 
 def export_page(export: dict[str, Any]) -> str:
     """Everything that is held of one person, to read: one self-contained page."""
-    return _render("export.html", export=export, kinds=KINDS)
+    return render("export.html", export=export, kinds=KINDS)
 
 
 KINDS = {
@@ -94,7 +95,7 @@ def consent_page(
     single: bool,
 ) -> str:
     """One question of the consent text, or where things stand once all are answered."""
-    return _render(
+    return render(
         "consent.html", text=text, question=question, number=number, many=many, is_first=is_first, answers=answers,
         is_study=is_study, single=single,
     )  # fmt: skip
@@ -102,12 +103,12 @@ def consent_page(
 
 def my_data_page(found: dict[str, Any] | None) -> str:
     """What is held of the visitor, in plain words, with what they may do about it; None where they have no cookie."""
-    return _render("my_data.html", found=found)
+    return render("my_data.html", found=found)
 
 
 def feedback_page(turn: int, rate: str = "", *, told: list[Words] | None = None) -> str:
     """A form for a sentence about an answer, or what the person is told once it is in; turn 0 where it is gone."""
-    return _render("feedback.html", turn=turn, rate=rate, told=[marked(w) for w in told or ()])
+    return render("feedback.html", turn=turn, rate=rate, told=[marked(w) for w in told or ()])
 
 
 def marked(words: Words) -> Markup:
@@ -125,9 +126,9 @@ def marked(words: Words) -> Markup:
 
 def erase_page() -> str:
     """Asks once more before everything is erased."""
-    return _render("erase.html")
+    return render("erase.html")
 
 
 def receipt_page(receipt: dict[str, Any]) -> str:
     """What was erased, to keep."""
-    return _render("receipt.html", receipt=receipt, raw=json.dumps(receipt, indent=1), kinds=KINDS)
+    return render("receipt.html", receipt=receipt, raw=json.dumps(receipt, indent=1), kinds=KINDS)

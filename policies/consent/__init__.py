@@ -151,6 +151,12 @@ def load(
     )
 
 
+def every(language: str = "en") -> tuple[Path, ...]:
+    """The files of all versions in a language, oldest first."""
+    folder = Path(str(resources.files("policies") / "consent"))
+    return tuple(sorted(folder.glob(f"{language}-*.yaml"), key=lambda p: int(p.stem.split("-")[1])))
+
+
 @lru_cache(maxsize=1)
 def newest(language: str = "en") -> Path:
     """The file of the newest version in a language.
@@ -158,8 +164,7 @@ def newest(language: str = "en") -> Path:
     Raises:
         PolicyFileError: there is none.
     """
-    folder = Path(str(resources.files("policies") / "consent"))
-    found = sorted(folder.glob(f"{language}-*.yaml"), key=lambda p: int(p.stem.split("-")[1]))
+    found = every(language)
     if not found:
-        raise PolicyFileError(f"{folder}: no consent text in {language}")
+        raise PolicyFileError(f"policies/consent: no consent text in {language}")
     return found[-1]

@@ -31,7 +31,9 @@ def log(tmp_path: Path, clock: Clock) -> Path:
     made = AuditLog(tmp_path)
     for number in range(ENTRIES):
         clock.move(hours=1)
-        event = made.append(EventKind.SESSION, at=clock(), subject=f"p{number}", key=b"k" * 32, counts={"n": number})
+        event = made.append(
+            EventKind.SESSION, at=clock(), subject=f"p{number}", key=b"k" * 32, counts={"n": number}
+        )
         if number in (4, ENTRIES - 1):
             write_head(tmp_path / "audit-heads.txt", event)
         if number == 8:
@@ -136,7 +138,11 @@ def entries(folder: Path) -> list[dict[str, Any]]:
 
 def alone(*words: str) -> tuple[int, str]:
     done = subprocess.run(
-        [sys.executable, "-I", "-S", str(SCRIPT), *words], capture_output=True, text=True, check=False, cwd="/"
+        [sys.executable, "-I", "-S", str(SCRIPT), *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -148,7 +154,11 @@ def ours(*words: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(("tamper", "says", "script_says"), MATRIX)
 def test_tampering_is_detected_and_located(
-    tamper: Callable[[list[dict[str, Any]]], None], says: str, script_says: str, log: Path, monkeypatch: pytest.MonkeyPatch
+    tamper: Callable[[list[dict[str, Any]]], None],
+    says: str,
+    script_says: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RAISE_DATA_DIR", str(log))
     heads = str(log / "audit-heads.txt")
@@ -168,10 +178,14 @@ def test_tampering_is_detected_and_located(
         db.execute("CREATE TABLE moved AS SELECT * FROM events")
         db.executescript("DROP TABLE events; ALTER TABLE moved RENAME TO events;")
         for row in rows:
-            db.execute("INSERT INTO events VALUES (:number, :at, :kind, :subject, :counts, :before, :hash)", row)
+            db.execute(
+                "INSERT INTO events VALUES (:number, :at, :kind, :subject, :counts, :before, :hash)", row
+            )
     db.close()
     code, told = ours()
-    assert code == (tamper is not reorder), "in the database itself too, where entries stand by number, by the heads beside it"
+    assert code == (tamper is not reorder), (
+        "in the database itself too, where entries stand by number, by the heads beside it"
+    )
 
 
 def test_an_older_copy_put_back_is_detected(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,14 +207,21 @@ def test_without_heads_a_rewritten_log_agrees_with_itself_and_the_script_says_wh
 def test_the_script_is_short_and_needs_nothing() -> None:
     text = SCRIPT.read_text()
     assert text.count("\n") < 80
-    assert {line.split()[1] for line in text.splitlines() if line.startswith("import ")} == {"hashlib", "json", "sys"}
+    assert {line.split()[1] for line in text.splitlines() if line.startswith("import ")} == {
+        "hashlib",
+        "json",
+        "sys",
+    }
     assert "\nfrom " not in text
     assert alone()[0] == 2 and alone("/nowhere")[0] == 2
 
 
 def test_the_log_is_append_only_through_sqlite_too(log: Path) -> None:
     db = sqlite3.connect(log / "audit.db")
-    for statement in ("UPDATE events SET counts = '{}' WHERE number = 3", "DELETE FROM events WHERE number = 3"):
+    for statement in (
+        "UPDATE events SET counts = '{}' WHERE number = 3",
+        "DELETE FROM events WHERE number = 3",
+    ):
         with pytest.raises(sqlite3.IntegrityError, match="append only"):
             db.execute(statement)
     db.close()
@@ -231,7 +252,11 @@ def test_heads_that_do_not_agree_are_named(tmp_path: Path) -> None:
 
 def test_a_change_is_logged_once(tmp_path: Path, clock: Clock) -> None:
     made = AuditLog(tmp_path)
-    assert made.note_change(EventKind.POLICY, "a", at=clock()) and not made.note_change(EventKind.POLICY, "a", at=clock())
-    assert made.note_change(EventKind.CONFIGURATION, "a", at=clock()) and made.note_change(EventKind.POLICY, "b", at=clock())
+    assert made.note_change(EventKind.POLICY, "a", at=clock()) and not made.note_change(
+        EventKind.POLICY, "a", at=clock()
+    )
+    assert made.note_change(EventKind.CONFIGURATION, "a", at=clock()) and made.note_change(
+        EventKind.POLICY, "b", at=clock()
+    )
     assert [e.kind for e in made.events()] == ["policy", "configuration", "policy"]
     made.close()

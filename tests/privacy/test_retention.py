@@ -80,7 +80,7 @@ def fill(keeping: Keeping, clock: Clock, person: str = PERSON, *, sessions: int 
         )
     keeping.records.note_sent(
         grant(keeping, person, ToSend), person=person, destination=HOST, model="m", role="answer", entities={}, size=9,
-        digest="d", content="redacted words", consented_to=HOST,
+        digest="d", content="zebra crossing", consented_to=HOST,
     )  # fmt: skip
     keeping.store.open_escalation(
         person=person,
