@@ -53,6 +53,7 @@ bench: $(VENV)/dev-made
 prove: $(VENV)/dev-made
 	@$(BIN)/python -m tests.prove
 	@$(BIN)/python -m tests.prove_privacy
+	@$(BIN)/python -m tests.prove_retention
 	@WHOLE_TESTS=1 $(BIN)/python -m pytest -q tests/models/test_conversations_with_a_model.py
 
 train: $(VENV)/dev-made

@@ -22,7 +22,15 @@ from privacy.audit import AuditEvent, AuditLog, EventKind
 from privacy.errors import AuditBroken
 from privacy.residue import Scanner
 from privacy.retention import NOTHING_ELSE, Swept, coming, reports
-from privacy.store.schema import COLLECTED, MIGRATIONS, PERSONAL, SEALED, TABLES, TableFacts
+from privacy.store.schema import (
+    COLLECTED,
+    PERSONAL,
+    SEALED,
+    TABLES,
+    TableFacts,
+    columns_of,
+    columns_of_release,
+)
 from privacy.vault import KeyBook
 
 KEPT, BROKEN, UNCHECKED = "kept", "broken", "not checkable from here"
@@ -275,11 +283,7 @@ class Examination:
     # ------------------------------------------------------------------------------------------- record of processing
 
     def _data_map(self) -> list[dict[str, Any]]:
-        reference = Database(memory=True)
-        for script in MIGRATIONS:
-            reference.executescript(script)
-        rows = self._mapped("study.db", self.found.store.db, TABLES, _columns(reference))
-        reference.close()
+        rows = self._mapped("study.db", self.found.store.db, TABLES, columns_of_release())
         for name, tables in OTHER_FILES.items():
             path = self.found.directory / name
             if path.exists():
@@ -302,7 +306,7 @@ class Examination:
         reference: Mapping[str, Sequence[str]] | None,
     ) -> list[dict[str, Any]]:
         rows = []
-        for table, columns in _columns(database).items():
+        for table, columns in columns_of(database).items():
             facts = tables.get(table)
             if facts is None:
                 self._find(
@@ -591,16 +595,6 @@ class Examination:
             "head": f"{events[-1].number} {events[-1].hash}" if events else "",
         }  # fmt: skip
         return told, events
-
-
-def _columns(database: Database) -> dict[str, list[str]]:
-    names = [
-        row["name"]
-        for row in database.query(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
-        )
-    ]
-    return {name: [c["name"] for c in database.query(f'PRAGMA table_info("{name}")')] for name in names}
 
 
 _NEEDED: Final = (

@@ -600,12 +600,16 @@ class RetentionSweep:
         vault = self._found.vault
         if vault is None:
             return
-        for subject in _keyless(self._db, as_of, vault.made()):
-            if vault.shred(subject, empty=False):
-                self.report.keys += 1
-                self.listed.append(
-                    Due(table="keys", name=subject, category="participant", expired_at=as_of.isoformat())
-                )
+        gone = _keyless(self._db, as_of, vault.made())
+        yield True
+        for start in range(0, len(gone), FIRST):
+            some = gone[start : start + FIRST]
+            self.report.keys += vault.shred_many(some)
+            self.listed += [
+                Due(table="keys", name=subject, category="participant", expired_at=as_of.isoformat())
+                for subject in some
+                if self._listing
+            ]
             yield True
         if self.report.keys:
             self._save()

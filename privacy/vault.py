@@ -270,19 +270,20 @@ class Vault(KeyBook):
         except InvalidToken:
             raise KeysUnusable(f"no master key opens the audit key of {subject}") from None
 
-    def shred(self, subject: str, *, empty: bool = True) -> bool:
-        """Destroy the subject's keys, on disk and in memory; False where there were none.
+    def shred(self, subject: str) -> bool:
+        """Destroy the subject's keys, on disk and in memory; False where there were none."""
+        done = self.shred_many([subject])
+        checkpoint(self._db)
+        return bool(done)
 
-        Args:
-            subject: pseudonym.
-            empty: empty the write-ahead log too, which still holds the key; else the caller does.
-        """
+    def shred_many(self, subjects: Sequence[str]) -> int:
+        """Destroy the keys of several; how many there were. The caller empties the write-ahead log, which still holds them."""
         self._ready.clear()
         with self._db.atomic():
-            done = self._db.execute("DELETE FROM data_keys WHERE subject = ?", [subject])
-        if empty:
-            checkpoint(self._db)
-        return bool(done.rowcount)
+            return sum(
+                self._db.execute("DELETE FROM data_keys WHERE subject = ?", [subject]).rowcount
+                for subject in subjects
+            )
 
     # ------------------------------------------------------------------------------------------- rotation
 

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import click
 
+from bot.agreement import disagreements
+from bot.assembly import retention_rules
 from bot.errors import SettingsError
 from bot.observing import observed
 from bot.posturing import ROOT, examined
+from bot.protocol_pack import pack
 from bot.settings import read_settings
 from bot.sweeping import HEADS
 from bot.web.audit_page import audit_page
+from policies import hazards
 from privacy.audit import AUDIT, AuditEvent, AuditLog, as_json, from_json, read_heads, verify_events
 from privacy.errors import AuditBroken
 from privacy.posture import BROKEN, KEPT, UNCHECKED, Posture
@@ -96,6 +100,42 @@ def audit(*, page: Path | None, as_json_: bool, root: Path, quick: bool) -> None
         _told(posture, page)
     if not posture.is_kept:
         raise SystemExit(1)
+
+
+@click.command("protocol")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write the pack into this folder."
+)
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Compare a pack that was made before.",
+)
+@click.option(
+    "--root", type=click.Path(path_type=Path, file_okay=False), default=ROOT, help="Of the installation."
+)
+def protocol(*, out: Path | None, check: Path | None, root: Path) -> None:
+    """The pack for an ethics board, from the running configuration. Exits 1 where code and policy, or a pack, differ."""
+    if (out is None) == (check is None):
+        raise click.UsageError("one of --out DIR and --check DIR")
+    settings = read_settings()
+    rules, log = retention_rules(settings), hazards.shipped()
+    wrong = [f"{where}: {problem}" for where, problem in disagreements(rules, log, root)]
+    with observed(settings) as found:
+        posture = examined(settings, found, root=root)
+    wrong += [f"{f.where}: {f.what}" for f in posture.findings if f.promise == "record"]
+    made = pack(settings, rules=rules, hazards=log, posture=posture, release=_release())
+    if check is not None:
+        wrong += made.differs(check)
+    elif out is not None and not wrong:
+        made.write(out)
+        click.echo(f"{len(made.files) + 1} files in {out}")
+    for line in wrong:
+        click.echo(f"differs: {line}", err=True)
+    if wrong:
+        raise SystemExit(1)
+    if check is not None:
+        click.echo("the program does what the pack says")
 
 
 def _release() -> str:

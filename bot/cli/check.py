@@ -9,9 +9,12 @@ from pathlib import Path
 
 import click
 
+from bot.agreement import disagreements
+from bot.assembly import retention_rules
+from bot.posturing import ROOT
 from bot.settings import Mode, read_settings
 from bot.words import shipped_texts
-from policies import crisis
+from policies import crisis, hazards
 from policies.crisis.checks import Finding, check_directory
 from policies.wording import lint
 
@@ -30,7 +33,7 @@ def policies() -> None:
 )
 @click.pass_context
 def check(context: click.Context, *, as_json: bool, resources: Path | None) -> None:
-    """Check help lines and wording: retired numbers, dates, pairs, emergency numbers, words that can harm.
+    """Check help lines, wording, retention rules and hazards: retired numbers, words that can harm, tables without a rule.
 
     Exits 1 on an error. An entry checked more than 180 days ago is a warning in demo mode and an error in a study.
     """
@@ -42,6 +45,11 @@ def check(context: click.Context, *, as_json: bool, resources: Path | None) -> N
         Finding(is_error=True, kind="wording", where=where, problem=f"{found.rule}: {found.why}")
         for where, text in shipped_texts()
         for found in lint(text)
+    ]
+    rules = retention_rules(settings)
+    findings += [
+        Finding(is_error=True, kind="agreement", where=where, problem=problem)
+        for where, problem in disagreements(rules, hazards.shipped(), ROOT)
     ]
     failed = any(found.is_error for found in findings)
     if as_json:

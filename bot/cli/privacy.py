@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from bot import assembly
-from bot.cli.auditing import audit, export_log, head, verify_log
+from bot.cli.auditing import audit, export_log, head, protocol, verify_log
 from bot.cli.lines import read_messages
 from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
@@ -68,9 +69,13 @@ def redact(file: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a decision.")
 def replay(session: str, *, as_json: bool) -> None:
     """Derive every decision of a kept SESSION again from what was stored, and compare. Exits 1 where they differ."""
-    settings = read_settings()
-    keeping = _open(settings)
+    keeping = _open(read_settings())
     try:
+        keeping.call(
+            lambda _: keeping.audit.append(
+                EventKind.ACCESS, at=keeping.now(), counts={"command": "replay", "by": getpass.getuser()}
+            )
+        )
         rows, inputs = asyncio.run(_stored(keeping, session))
     finally:
         keeping.close()
@@ -121,7 +126,23 @@ def privacy() -> None:
     """What is held of people: export, erase, verify, rotate keys, look for residue."""
 
 
-def _with_rights(work: Any, *, person: str = "", command: str = "") -> Any:
+WHY = ("person-asked", "safety", "complaint", "legal", "technical")
+"""Reasons for looking at one person's records: fixed words, as free text does not belong in the log."""
+_for = click.option(
+    "--why",
+    type=click.Choice(WHY),
+    default="person-asked",
+    show_default=True,
+    help="The reason, which is logged.",
+)
+_by = click.option(
+    "--by", default=getpass.getuser, show_default="your login", help="Who does it, which is logged."
+)
+
+
+def _with_rights(
+    work: Any, *, person: str = "", command: str = "", why: str = "person-asked", by: str = ""
+) -> Any:
     """The result of a call on the rights of this deployment, errors in words; staff's access to a person is logged first."""
     keeping = _open(read_settings())
 
@@ -129,7 +150,7 @@ def _with_rights(work: Any, *, person: str = "", command: str = "") -> Any:
         if command:
             keeping.audit.append(
                 EventKind.ACCESS, at=keeping.now(), subject=person,
-                key=keeping.vault.audit_key(person) if person else None, counts={"command": command},
+                key=keeping.vault.audit_key(person) if person else None, counts={"command": command, "why": why, "by": by},
             )  # fmt: skip
         return work(keeping.rights)
 
@@ -152,10 +173,14 @@ def new_key() -> None:
 @click.argument("person")
 @click.option("--html", "as_html", is_flag=True, help="A readable page instead of JSON.")
 @click.option("--json", "as_json", is_flag=True, help="JSON, the default.")
-def export(person: str, *, as_html: bool, as_json: bool) -> None:
+@_for
+@_by
+def export(person: str, *, as_html: bool, as_json: bool, why: str, by: str) -> None:
     """Everything that is held of PERSON, for that person: GDPR Art. 15 and 20."""
     del as_json
-    found = _with_rights(lambda rights: rights.export(person), person=person, command="export")
+    found = _with_rights(
+        lambda rights: rights.export(person), person=person, command="export", why=why, by=by
+    )
     click.echo(pages.export_page(found) if as_html else json.dumps(found, ensure_ascii=False, indent=1))
 
 
@@ -164,15 +189,21 @@ def export(person: str, *, as_html: bool, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Say what would be erased, and erase nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The receipt as JSON.")
 @click.option("--yes", is_flag=True, help="Do not ask again.")
-def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool) -> None:
+@_for
+@_by
+def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool, why: str, by: str) -> None:
     """Erase everything of PERSON and give a receipt: GDPR Art. 17."""
     if dry_run:
-        counts = _with_rights(lambda rights: rights.preview(person), person=person, command="erase --dry-run")
+        counts = _with_rights(
+            lambda rights: rights.preview(person), person=person, command="erase --dry-run", why=why, by=by
+        )
         click.echo(json.dumps({"would_erase": counts}) if as_json else _told("would erase", counts))
         return
     if not yes:
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
-    receipt = _with_rights(lambda rights: rights.erase_all(person), person=person, command="erase").to_json()
+    receipt = _with_rights(
+        lambda rights: rights.erase_all(person), person=person, command="erase", why=why, by=by
+    ).to_json()
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return
@@ -247,5 +278,5 @@ def residue(*, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-for command in (purge, due_soon, hold, verify_log, export_log, head, audit):
+for command in (purge, due_soon, hold, verify_log, export_log, head, audit, protocol):
     privacy.add_command(command)

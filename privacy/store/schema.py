@@ -6,9 +6,11 @@ up by) and `expires_at`. Columns named in `SEALED` hold ciphertext only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+
+from sqlite_utils import Database
 
 MIGRATIONS: Final[tuple[str, ...]] = (
     """
@@ -228,3 +230,25 @@ TABLES: Final[Mapping[str, TableFacts]] = {
     "own": TableFacts(categories=(), purpose="digest of the retention rules in force", basis=_NOBODYS),
 }
 """Every table of `study.db`. One that is not here has no rule, and the check of the policies fails."""
+
+
+def columns_of(database: Database) -> dict[str, list[str]]:
+    """The columns of each table of a database, sqlite's own left out."""
+    names = [
+        row["name"]
+        for row in database.query(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+    ]
+    return {name: [c["name"] for c in database.query(f'PRAGMA table_info("{name}")')] for name in names}
+
+
+def columns_of_release(steps: Sequence[str] = MIGRATIONS) -> dict[str, list[str]]:
+    """The columns of each table that these steps make."""
+    database = Database(memory=True)
+    try:
+        for step in steps:
+            database.executescript(step)
+        return columns_of(database)
+    finally:
+        database.close()
