@@ -6,19 +6,29 @@ It needs no key: sealed values are told by their form, and belong to a living ro
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlite_utils import Database
 
+from privacy.errors import StoreError
+from privacy.store.files import empty_log
 from privacy.store.schema import SEALED
 from privacy.vault import KeyBook
 
 LONGEST_NEEDLE, CHUNK = 400, 48
 SHORTEST_VALUE = 8
 """Characters of a value that is looked for in the files; shorter ones stand in others by chance."""
+PIECE, OVERLAP = 4_000_000, 1_024
+"""Bytes read at once, and how much of them is looked at again with the next: more than the longest that is looked for."""
+AGAIN, AGAIN_SECONDS = 2, 0.1
+_UNREAD = int.from_bytes(b"\xff" * 8, "big")
 _TOKEN = re.compile(rb"gAAAAA[A-Za-z0-9_-]{90,}={0,2}")
 
 
@@ -103,27 +113,45 @@ class Scanner:
         return [p for p in own if p.exists()]
 
     def scan(self, needles: Needles | None = None, *, orphans: bool = True) -> Residue:
-        """Read every byte of every file for what may be nowhere, and for sealed values that belong to no living row."""
-        living = self._living()
-        files, size = 0, 0
-        found: list[str] = []
-        for path in self.files():
-            try:
-                raw = path.read_bytes()
-            except OSError as failed:
-                found.append(f"{path.name}: could not be read ({type(failed).__name__})")
+        """Read every byte of every file for what may be nowhere, and for sealed values that belong to no living row.
+
+        While people chat, values are written and replaced under the reader's eyes: a value of no living row counts only
+        where it is still there, and still nobody's, when it is looked for again.
+        """
+        paths = self.files()
+        found, strays, size = self._read(paths, needles, orphans=orphans)
+        for _ in range(AGAIN if strays else 0):
+            time.sleep(AGAIN_SECONDS)
+            empty_log(self._db)
+            self._keys.empty_log()
+            _, left, _ = self._read([p for p in paths if p in strays and p.exists()], None, orphans=True)
+            strays = {p: strays[p] & left[p] for p in left if strays[p] & left[p]}
+        found += [f"{p.name}: {len(every)} sealed values of no living row" for p, every in strays.items()]
+        return Residue(files=len(paths), size=size, found=tuple(found))
+
+    def _read(
+        self, paths: Sequence[Path], needles: Needles | None, *, orphans: bool
+    ) -> tuple[list[str], dict[Path, set[bytes]], int]:
+        """What is told of files, the strays in each, and how many bytes were read."""
+        living = self._living() if orphans else set()
+        told: dict[str, None] = {}
+        strays: dict[Path, set[bytes]] = {}
+        size = 0
+        for path, raw, fresh in pieces(paths):
+            if raw is None:
+                told[f"{path.name}: could not be read"] = None
                 continue
-            files, size = files + 1, size + len(raw)
+            size += fresh
             if needles is not None:
                 if any(value in raw for value in needles.values):
-                    found.append(f"{path.name}: a value in clear")
+                    told[f"{path.name}: a value in clear"] = None
                 if any(token in raw for token in needles.tokens):
-                    found.append(f"{path.name}: a sealed value")
+                    told[f"{path.name}: a sealed value"] = None
             if orphans and (path.suffix == ".db" or path.name.endswith("-wal")):
-                strays = {t for t in _TOKEN.findall(raw) if t[16:64] not in living}
-                if strays:
-                    found.append(f"{path.name}: {len(strays)} sealed values of no living row")
-        return Residue(files=files, size=size, found=tuple(found))
+                nobodys = {t[16:64] for t in _TOKEN.findall(raw)} - living
+                if nobodys:
+                    strays.setdefault(path, set()).update(nobodys)
+        return list(told), strays, size
 
     def _living(self) -> set[bytes]:
         """A piece of each sealed value that a living row holds."""
@@ -137,3 +165,56 @@ class Scanner:
         for subject in self._keys.subjects():
             pieces |= {token.encode()[16:64] for token in self._keys.wrapped(subject)}
         return pieces
+
+
+# ------------------------------------------------------------------------------------------------ reading apart
+
+_READER = """
+import sys
+out = sys.stdout.buffer
+for name in sys.stdin.buffer.read().split(b"\\0"):
+    try:
+        with open(name, "rb") as file:
+            while piece := file.read(%d):
+                out.write(len(piece).to_bytes(8, "big") + piece)
+        out.write((0).to_bytes(8, "big"))
+    except OSError:
+        out.write(b"\\xff" * 8)
+out.flush()
+"""
+
+
+def pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, bytes | None, int]]:
+    """The content of files, piece by piece, each beginning with the end of the one before; None where one cannot be read.
+
+    Another process reads them. One that has a database open must never open and close its files by another way: that
+    drops the locks by which SQLite keeps processes apart (sqlite.org/howtocorrupt.html, 2.2), and a database can break.
+    """
+    if not paths:
+        return
+    reader = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _READER % PIECE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        if reader.stdin is None or reader.stdout is None:
+            raise StoreError("the files could not be read: no pipe to the reader")
+        reader.stdin.write(b"\0".join(os.fsencode(path) for path in paths))
+        reader.stdin.close()
+        for path in paths:
+            before = b""
+            while True:
+                head = reader.stdout.read(8)
+                length = int.from_bytes(head, "big")
+                if len(head) == 8 and not length:
+                    break
+                piece = b"" if len(head) < 8 or length == _UNREAD else reader.stdout.read(length)
+                if not piece or len(piece) < length:
+                    yield path, None, 0
+                    break
+                yield path, before + piece, len(piece)
+                before = piece[-OVERLAP:]
+    finally:
+        if reader.stdout is not None:
+            reader.stdout.close()
+        reader.kill()
+        reader.wait()
