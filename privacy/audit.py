@@ -169,17 +169,12 @@ class AuditLog:
         row = next(iter(self._db.query("SELECT * FROM events ORDER BY number DESC LIMIT 1")), None)
         return AuditEvent(**row) if row else None
 
-    def last(self, kind: EventKind) -> AuditEvent | None:
-        """The newest entry of a kind."""
-        row = next(
-            iter(
-                self._db.query(
-                    "SELECT * FROM events WHERE kind = ? ORDER BY number DESC LIMIT 1", [kind.value]
-                )
-            ),
-            None,
+    def newest(self, kind: EventKind, *, most: int = 1) -> list[AuditEvent]:
+        """The newest entries of a kind, newest first."""
+        rows = self._db.query(
+            "SELECT * FROM events WHERE kind = ? ORDER BY number DESC LIMIT ?", [kind.value, most]
         )
-        return AuditEvent(**row) if row else None
+        return [AuditEvent(**row) for row in list(rows)]
 
     def note_change(self, kind: EventKind, digest: str, *, at: datetime) -> bool:
         """Log a policy or a configuration that is another than at the last start; False where it is the same.
@@ -187,8 +182,8 @@ class AuditLog:
         Raises:
             AuditBroken: it could not be written.
         """
-        last = self.last(kind)
-        if last is not None and json.loads(last.counts).get("digest") == digest:
+        last = self.newest(kind)
+        if last and json.loads(last[0].counts).get("digest") == digest:
             return False
         self.append(kind, at=at, counts={"digest": digest})
         return True

@@ -464,12 +464,15 @@ class Examination:
             )  # fmt: skip
 
     def _modes(self) -> list[dict[str, Any]]:
-        files = []
+        files: list[dict[str, Any]] = []
+        told: set[str] = set()
         own = [p for p in sorted(self.found.directory.glob("*")) if p.is_file()]
         for path in (*own, *self.secret_files):
             mode = stat.S_IMODE(path.stat().st_mode)
             files.append({"file": path.name, "mode": f"{mode:04o}"})
-            if mode & 0o077:
+            companion = path.name.removesuffix("-wal").removesuffix("-shm")
+            if mode & 0o077 and companion not in told:
+                told.add(companion)
                 self._find(
                     "secrets", path.name, f"others can read it (mode {mode:04o})",
                     f"run 'chmod 600 {path}'; if it is a key, rotate it: raise-chat privacy rotate-keys --data",

@@ -192,9 +192,10 @@ def pieces(paths: Sequence[Path]) -> Iterator[tuple[Path, bytes | None, int]]:
     """
     if not paths:
         return
-    reader = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _READER % PIECE], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    reader = subprocess.Popen(  # noqa: S603 (our own words)
+        [sys.executable, "-I", "-S", "-c", _READER % PIECE],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         if reader.stdin is None or reader.stdout is None:
             raise StoreError("the files could not be read: no pipe to the reader")

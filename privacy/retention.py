@@ -428,7 +428,6 @@ class RetentionSweep:
     # ------------------------------------------------------------------------------------------- inside
 
     def _work(self) -> Generator[bool, None, None]:
-        found, report = self._found, self.report
         if self._is_done():
             return
         self._lease.take()
@@ -439,7 +438,7 @@ class RetentionSweep:
         self._begin()
         yield True
         yield from self._fade()
-        as_of = datetime.fromisoformat(report.as_of)
+        as_of = datetime.fromisoformat(self.report.as_of)
         for table in _SWEPT:
             yield from self._delete(table)
         yield from self._shred(as_of)
@@ -451,14 +450,9 @@ class RetentionSweep:
         yield True
         yield from self._empty_logs()
         yield from self._verify(as_of)
-        self._end()
-        found.audit.append(
-            EventKind.PURGE, at=found.clock(),
-            counts={
-                "slot": report.slot, "rows": sum(report.deleted.values()), "keys": report.keys, "files": report.files,
-                "held_back": report.held_back, "left": report.left, "resumed": report.resumed,
-            },
-        )  # fmt: skip
+        self._log_end()
+        self.report.finished_at = self._found.clock().isoformat()
+        self._save()
         yield from self._empty_logs()
         self._release()
 
@@ -670,9 +664,19 @@ class RetentionSweep:
         if rights is not None and sum(p.stat().st_size for p in rights.scanner.files()) <= SCANNED_BYTES:
             report.residue = len(rights.scanner.scan().found)
 
-    def _end(self) -> None:
-        self.report.finished_at = self._found.clock().isoformat()
-        self._save()
+    def _log_end(self) -> None:
+        """What came of it, in the log, once: a sweep that was cut right after saying so does not say it again."""
+        report, audit = self.report, self._found.audit
+        said = (json.loads(event.counts) for event in audit.newest(EventKind.PURGE, most=50))
+        if any(counts.get("slot") == report.slot and "rows" in counts for counts in said):
+            return
+        audit.append(
+            EventKind.PURGE, at=self._found.clock(),
+            counts={
+                "slot": report.slot, "rows": sum(report.deleted.values()), "keys": report.keys, "files": report.files,
+                "held_back": report.held_back, "left": report.left, "resumed": report.resumed,
+            },
+        )  # fmt: skip
 
 
 def reports(store: Store, *, most: int = 100) -> list[SweepReport]:

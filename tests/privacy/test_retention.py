@@ -315,6 +315,13 @@ async def test_a_sweep_that_is_cut_anywhere_goes_on_and_counts_each_row_once(
             for category, count in report.deleted.items():
                 total[category] = total.get(category, 0) + count
         assert total == expected.deleted, cut_after
+        ends = [
+            counts
+            for event in await made.run(lambda m=made: list(m.audit.events()))
+            if "rows" in (counts := json.loads(event.counts))
+        ]
+        assert [c["slot"] for c in ends] == [r.slot for r in reports], "each reported once"
+        assert [c["rows"] for c in ends] == [sum(r.deleted.values()) for r in reports]
         tallied = await made.run(lambda m=made: list(m.store.db.query("SELECT sum(count) AS n FROM tallies")))
         assert tallied[0]["n"] == sum(expected.tallied.values())
         made.close()
