@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -38,7 +39,7 @@ from privacy.consent import (
 from privacy.errors import ConsentMissing, PrivacyError
 from privacy.gate import Sent
 from privacy.placeholders import Placeholders
-from privacy.retention import Due, RetentionSweep, SweepReport, Swept
+from privacy.retention import Due, RetentionSweep, SweepReport, Swept, Work, shorten
 from privacy.rights import Rights
 from privacy.store import Store
 from privacy.store.records import KeptSession, Records
@@ -49,8 +50,10 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 STEADY_FOR = timedelta(days=2)
-PAUSE_SECONDS = 0.002
-"""Between two steps of a sweep, for whoever waits for the store."""
+PAUSE_SECONDS, GENTLE_PAUSE_SECONDS = 0.001, 0.005
+"""Between two steps of a sweep, for whoever waits for the store; and while somebody chats."""
+GENTLE_FOR = 3.0
+"""Seconds for which a sweep is gentle after somebody used the store."""
 
 KEPT_FOR_LATER = (Scope.KEEP, Scope.RESEARCH, Scope.CONTACT, Scope.SEND)
 """Scopes whose yes must be kept on disk to be worth anything later."""
@@ -164,6 +167,7 @@ class Keeping:
         self._clock = SteadyClock(clock)
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="raise-keeping")
         self.uploads: tuple[Path, ...] = ()
+        self._called_at = 0.0
         opening = partial(self._open, directory, masters, version, send_to=send_to, always=always)
         self._pool.submit(opening).result()
 
@@ -201,6 +205,12 @@ class Keeping:
         self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
     ) -> _Result:
         """A call in the one thread that may touch the store."""
+        self._called_at = time.monotonic()
+        return await self._run(work, *arguments, **more)
+
+    async def _run(
+        self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
+    ) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *arguments, **more))
 
     def call(self, work: Callable[[Store], _Result]) -> _Result:
@@ -243,10 +253,13 @@ class Keeping:
         done: list[SweepReport] = []
         listed: list[Due] = []
         while not done or done[-1].slot != slot:
-            run = await self.run(lambda: RetentionSweep(self.swept(), slot, listing=listing))
+            run = await self._run(lambda: RetentionSweep(self.swept(), slot, listing=listing))
             try:
-                while await self.run(run.step):  # noqa: ASYNC110 (steps of the work, not a wait for something)
-                    await asyncio.sleep(PAUSE_SECONDS)
+                while more := await self._run(run.step):
+                    if more is Work.LOG_IS_LONG:
+                        await asyncio.to_thread(shorten, self.directory)
+                    run.is_gentle = time.monotonic() - self._called_at < GENTLE_FOR
+                    await asyncio.sleep(GENTLE_PAUSE_SECONDS if run.is_gentle else PAUSE_SECONDS)
             except asyncio.CancelledError:
                 self._pool.submit(run.stop)
                 raise

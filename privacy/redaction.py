@@ -47,6 +47,8 @@ NER_SCORE = 0.6
 BOLDER = 3.8
 """Added to the tagger's boldness in well-cased text that nobody writes of themselves: letters, notices, records."""
 LEAST = 0.5
+SURE_OF_A_NAME = 0.75
+"""What a lower-case word that the grammar takes for a helping verb ("and will try") must reach to be a name."""
 """Score from which a span is redacted."""
 
 tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
@@ -213,6 +215,8 @@ class Redactor:
             named += _as_spacy_sees(tokens, named, kinds=_IN_CHAT if is_chat else _OF_SPACY)
         if is_chat:
             named = [n for n in named if edited.text[n.start : n.end].lower() not in _countries()]
+        helping = {(t.start, t.end) for t in tokens if t.part == "AUX" and t.text.islower()}
+        named = [n for n in named if (n.start, n.end) not in helping or n.score > SURE_OF_A_NAME]
         names = [
             Span(start=s, end=e, type=f.type, score=f.score)
             for f in named

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,17 +24,21 @@ from sqlite_utils import Database
 from privacy.audit import AuditLog, EventKind
 from privacy.errors import PrivacyError, StoreError
 from privacy.rights import Rights
-from privacy.store import Store
-from privacy.store.files import empty_log
+from privacy.store import NAME, Store
+from privacy.store.files import empty_log, open_database
 from privacy.store.records import Records, Rules, row_name
 from privacy.store.schema import COLLECTED, PERSONAL, TABLES, TALLIED
 from privacy.vault import Vault
 
 LEASE: Final = "sweep"
 LEASE_SECONDS: Final = 120
-STEP_SECONDS: Final = 0.02
-"""What one step may take of the thread that the chat uses too."""
-FEWEST, FIRST, MOST = 20, 200, 4_000
+STEP_SECONDS, GENTLE_SECONDS = 0.05, 0.02
+"""What one step may take of the thread that the chat uses too; and while somebody chats. Long steps cost less in all, as
+rows of many people share pages, which each step writes."""
+LONG_LOG: Final = 64_000_000
+"""Bytes of the write-ahead log after which it is shortened on the way."""
+FEWEST, FIRST, MOST = 20, 200, 10_000
+CACHE_KIB: Final = 64_000
 """Rows a step."""
 KEY_GRACE: Final = timedelta(hours=1)
 """A key younger than this may belong to somebody whose first row is on its way."""
@@ -311,6 +316,27 @@ def _is_dead(lease: Mapping[str, Any], now: datetime) -> bool:
     return str(lease["until"]) <= now.isoformat()
 
 
+class Work(IntEnum):
+    """What a step leaves to do."""
+
+    DONE = 0
+    MORE = 1
+    LOG_IS_LONG = 2
+
+
+def shorten(directory: Path) -> None:
+    """Write what the store's write-ahead log holds into its file; on a connection of its own.
+
+    First beside whoever reads and writes, then, of the little that came meanwhile, with the log emptied.
+    """
+    database = open_database(directory / NAME)
+    try:
+        database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        empty_log(database)
+    finally:
+        database.close()
+
+
 class Lease:
     """The right to sweep, held in the database."""
 
@@ -382,12 +408,16 @@ class RetentionSweep:
         now = found.clock().isoformat()
         self.report = SweepReport(slot=slot, as_of=now, started_at=now)
         self.listed: list[Due] = []
+        self.is_gentle = False
+        """Somebody chats: short steps."""
         self._steps = self._work()
         self._rows = FIRST
         self._is_open = False
 
-    def step(self) -> bool:
-        """One short piece of the work; False once nothing is left to do.
+    def step(self) -> Work:
+        """One short piece of the work; DONE (which is false) once nothing is left to do.
+
+        After LOG_IS_LONG the caller should call `shorten` in a thread that nobody waits for, before the next step.
 
         Raises:
             SweepBusy: another process sweeps; nothing was done.
@@ -396,7 +426,9 @@ class RetentionSweep:
         """
         began = time.perf_counter()
         try:
-            return next(self._steps, None) is not None
+            if next(self._steps, None) is None:
+                return Work.DONE
+            return Work.LOG_IS_LONG if self._log_size() > LONG_LOG else Work.MORE
         except PrivacyError:
             self.stop()
             raise
@@ -409,9 +441,16 @@ class RetentionSweep:
 
     def run(self) -> SweepReport:
         """All of it at once, where nobody waits."""
-        while self.step():
-            pass
+        while more := self.step():
+            if more is Work.LOG_IS_LONG:
+                shorten(self._found.directory)
         return self.report
+
+    def _log_size(self) -> int:
+        try:
+            return (self._found.directory / f"{NAME}-wal").stat().st_size
+        except OSError:
+            return 0
 
     def stop(self) -> None:
         """Leave it; the next sweep goes on where it was."""
@@ -422,6 +461,9 @@ class RetentionSweep:
         if not self._is_open:
             return
         self._is_open = False
+        with suppress(Exception):
+            for pragma in ("cache_size = -2000", "wal_autocheckpoint = 1000", "synchronous = FULL"):
+                self._db.execute(f"PRAGMA {pragma}").fetchall()
         with suppress(Exception):  # a lease of a process that ends is dead anyway
             self._lease.give_back()
 
@@ -432,6 +474,8 @@ class RetentionSweep:
             return
         self._lease.take()
         self._is_open = True
+        for pragma in (f"cache_size = -{CACHE_KIB}", "wal_autocheckpoint = 0", "synchronous = NORMAL"):
+            self._db.execute(f"PRAGMA {pragma}").fetchall()
         if self._is_done():
             self._release()
             return
@@ -523,39 +567,72 @@ class RetentionSweep:
 
     def _delete(self, table: str) -> Iterator[bool]:
         """What is due of one table, by expiry, so many rows at a time as a step allows."""
+        after = ""
         while True:
             began = time.perf_counter()
-            count = self._delete_some(table)
+            count, after = self._delete_some(table, after)
             took = time.perf_counter() - began
             if count:
-                self._rows = round(
-                    min(MOST, max(FEWEST, self._rows * min(2.0, STEP_SECONDS / max(took, 1e-4))))
-                )
+                seconds = GENTLE_SECONDS if self.is_gentle else STEP_SECONDS
+                aim = self._rows * min(2.0, seconds / max(took, 1e-4))
+                self._rows = round(min(MOST, max(FEWEST, aim)))
                 yield True
-            if not count:
+            if not after:
                 return
 
-    def _delete_some(self, table: str) -> int:
-        db, report = self._db, self.report
-        now = {"now": report.as_of, "most": self._rows}
+    def _next(self, table: str, after: str) -> tuple[str, dict[str, Any], str]:
+        """The rows of the next step: a condition, its values, and the expiry they end with; "" where they are the last.
+
+        By a range of expiry, which the index gives at once; where too many expire in the same moment, by their number.
+        """
+        now: dict[str, Any] = {"now": self.report.as_of, "after": after, "most": self._rows}
+        if table != "participants":
+            cut = self._db.execute(
+                f"SELECT expires_at FROM {table} WHERE expires_at > :after AND expires_at <= :now"  # noqa: S608 (our own names)
+                " ORDER BY expires_at LIMIT 1 OFFSET :most",
+                now,
+            ).fetchone()
+            now["cut"] = cut[0] if cut else self.report.as_of
+            many = self._db.execute(
+                f"SELECT count(*) FROM {table} WHERE expires_at > :after AND expires_at <= :cut",  # noqa: S608
+                now,
+            ).fetchone()[0]
+            if many <= 4 * self._rows:
+                # One upper bound alone: beside another SQLite may search by that one, and read all that is left.
+                free = _where(table).replace("expires_at <= :now", "expires_at <= :cut", 1)
+                return f"{free} AND expires_at > :after", now, now["cut"] if cut else ""
         chosen = f"SELECT rowid FROM {table} WHERE {_where(table)} ORDER BY expires_at LIMIT :most"  # noqa: S608
+        return f"rowid IN ({chosen})", now, after or " "
+
+    def _delete_some(self, table: str, after: str) -> tuple[int, str]:
+        """One step: how many rows went, and the expiry to go on after; "" where none is left."""
+        db, report = self._db, self.report
         deleted, tallied = dict(report.deleted), dict(report.tallied)
+        categories = TABLES[table].categories
+        listed: list[Due] = []
         with db.atomic():
             self._lease.renew()
-            listed = self._list(table, chosen, now) if self._listing else []
-            for category in TABLES[table].categories:
+            which, values, last = self._next(table, after)
+            if self._listing:
+                listed = self._list(table, which, values)
+            for category in categories:
                 if table in TALLIED and self._found.rules.keeps_counts(category):
-                    counted = self._tally(table, category, chosen, now)
+                    counted = self._tally(table, category, which, values)
                     if counted:
                         tallied[category] = tallied.get(category, 0) + counted
-            rows = db.execute(
-                f"DELETE FROM {table} WHERE rowid IN ({chosen}) RETURNING category",  # noqa: S608 (our own names)
-                now,
-            ).fetchall()
-            if not rows:
-                return 0
-            for (category,) in rows:
-                deleted[category] = deleted.get(category, 0) + 1
+            by_category = {}
+            if len(categories) > 1:
+                by_category = dict(
+                    db.execute(
+                        f"SELECT category, count(*) FROM {table} WHERE {which} GROUP BY 1",  # noqa: S608 (our own names)
+                        values,
+                    ).fetchall()
+                )
+            count = max(0, db.execute(f"DELETE FROM {table} WHERE {which}", values).rowcount)  # noqa: S608
+            if not count:
+                return 0, "" if last == (after or " ") else last
+            for category, many in (by_category or {categories[0]: count}).items():
+                deleted[category] = deleted.get(category, 0) + many
             before = report.deleted, report.tallied
             report.deleted, report.tallied = deleted, tallied
             try:
@@ -564,21 +641,21 @@ class RetentionSweep:
                 report.deleted, report.tallied = before
                 raise
         self.listed += listed
-        return len(rows)
+        return count, last
 
-    def _list(self, table: str, chosen: str, now: Mapping[str, Any]) -> list[Due]:
+    def _list(self, table: str, which: str, values: Mapping[str, Any]) -> list[Due]:
         rows = self._db.query(
-            f"SELECT * FROM {table} WHERE rowid IN ({chosen}) ORDER BY expires_at",  # noqa: S608 (our own names)
-            dict(now),
+            f"SELECT * FROM {table} WHERE {which} ORDER BY expires_at",  # noqa: S608 (our own names)
+            dict(values),
         )
         return [_due_row(table, row) for row in rows]
 
-    def _tally(self, table: str, category: str, chosen: str, now: Mapping[str, Any]) -> int:
+    def _tally(self, table: str, category: str, which: str, values: Mapping[str, Any]) -> int:
         """Counts by month of the rows that are about to go, but of months whose counts would have gone too."""
         rows = self._db.execute(
             f"SELECT substr({COLLECTED[table]}, 1, 7), {TALLIED[table]}, count(*) FROM {table}"  # noqa: S608 (our own names)
-            f" WHERE rowid IN ({chosen}) AND category = :category GROUP BY 1, 2",
-            {**now, "category": category},
+            f" WHERE {which} AND category = :category GROUP BY 1, 2",
+            {**values, "category": category},
         ).fetchall()
         as_of = datetime.fromisoformat(self.report.as_of)
         kept = [row for row in rows if counts_until(self._found.rules, row[0]) > as_of]

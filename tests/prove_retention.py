@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -38,6 +39,7 @@ from tests.conftest import KEY, keeping_in
 
 ROOT = Path(__file__).resolve().parents[1]
 PEOPLE = 5_000
+TURNS = 12
 SHARES = {
     "turns": 0.6,
     "decisions": 0.23,
@@ -49,6 +51,10 @@ SHARES = {
 CATEGORY = {
     "turns": "turn", "decisions": "decision", "attributes": "stable_attribute", "ledger": "ledger", "sessions": "session",
     "feedback": "feedback",
+}  # fmt: skip
+FIELDS = {
+    "turns": "input {session} {turn}", "attributes": "value a{number}", "ledger": "content {number}", "sessions": "state {session}",
+    "feedback": "note {number}",
 }  # fmt: skip
 WORRY = "my wife left and I've stopped going to work, what do I do?"
 ANSWERS = (
@@ -85,65 +91,44 @@ def seed(folder: Path, rows: int, *, people: int = PEOPLE, expired: bool = True)
     for table, share in SHARES.items():
         with store.db.atomic():
             for number in range(round(rows * share)):
-                person, key = keys[number % people]
+                talk, turn = divmod(number, TURNS if table in ("turns", "decisions") else 1)
+                person, key = keys[talk % people]
                 when = at + timedelta(seconds=number)
-                store.db.execute(
-                    *row(table, number, person, key, when, rules.until(CATEGORY[table], when).isoformat())
-                )
+                until = rules.until(CATEGORY[table], when).isoformat()
+                store.db.execute(*row(table, talk, turn, person, key, when, until))
     store.close()
     vault.close()
     return at
 
 
 def row(  # noqa: PLR0917
-    table: str, number: int, person: str, key: Any, at: datetime, until: str
+    table: str, number: int, turn: int, person: str, key: Any, at: datetime, until: str
 ) -> tuple[str, list[Any]]:
+    """One row: the turns of a conversation follow each other, and belong to one person."""
     words = (
         f"message number {number} of somebody, about as long as messages are, and then a little more of it"
     )
-    time_, session = at.isoformat(), f"s{number}"
-    if table == "turns":
-        return "INSERT INTO turns VALUES (?, 1, ?, 'turn', ?, ?, NULL, ?)", [
-            session,
-            person,
-            time_,
-            key.seal(f"input {session} 1", words),
-            until,
-        ]
-    if table == "decisions":
-        return (
-            "INSERT INTO decisions VALUES (?, 1, 0, ?, 'decision', ?, 'ask', 'declined', 'gain', 1.0, 'emotion', 'life', 'high', NULL, ?)",
-            [session, person, time_, until],
-        )  # fmt: skip
-    if table == "attributes":
-        return "INSERT INTO attributes VALUES (?, ?, 'stable_attribute', ?, ?, ?)", [
-            person,
-            f"a{number}",
-            key.seal(f"value a{number}", words),
-            time_,
-            until,
-        ]
-    if table == "ledger":
-        return "INSERT INTO ledger VALUES (?, ?, 'ledger', ?, 'x', 'm', 'answer', '{}', 9, 'd', ?, ?)", [
-            number,
-            person,
-            time_,
-            key.seal(f"content {number}", words),
-            until,
-        ]
-    if table == "sessions":
-        return (
-            "INSERT INTO sessions VALUES (?, ?, 'session', ?, ?, 1, ?, ?, ?, NULL)",
-            [session, person, time_, time_, key.seal(f"state {session}", words), key.seal(f"places {session}", "{}"), until],
-        )  # fmt: skip
-    return "INSERT INTO feedback VALUES (?, ?, 'feedback', ?, 1, ?, 1, ?, ?)", [
-        number,
-        person,
-        session,
-        time_,
-        key.seal(f"note {number}", words),
-        until,
-    ]
+    time_ = at.isoformat()
+    session = hashlib.sha256(f"{table if table == 'sessions' else ''}{number}".encode()).hexdigest()[:24]
+    names = FIELDS.get(table, "").format(session=session, turn=turn, number=number)
+    sealed = key.seal(names, words) if names else ""
+    sql: dict[str, tuple[str, list[Any]]] = {
+        "turns": ("?, ?, ?, 'turn', ?, ?, NULL, ?", [session, turn, person, time_, sealed, until]),
+        "decisions": (
+            "?, ?, 0, ?, 'decision', ?, 'ask', 'declined', 'gain', 1.0, 'emotion', 'life', 'high', NULL, ?",
+            [session, turn, person, time_, until],
+        ),
+        "attributes": ("?, ?, 'stable_attribute', ?, ?, ?", [person, f"a{number}", sealed, time_, until]),
+        "ledger": (
+            "?, ?, 'ledger', ?, 'x', 'm', 'answer', '{}', 9, 'd', ?, ?", [number, person, time_, sealed, until],
+        ),
+        "sessions": (
+            "?, ?, 'session', ?, ?, 1, ?, ?, ?, NULL", [session, person, time_, time_, sealed, sealed, until],
+        ),
+        "feedback": ("?, ?, 'feedback', ?, 1, ?, 1, ?, ?", [number, person, session, time_, sealed, until]),
+    }  # fmt: skip
+    places, values = sql[table]
+    return f"INSERT INTO {table} VALUES ({places})", values
 
 
 def count(folder: Path) -> int:
@@ -224,7 +209,7 @@ def scale(folder: Path, rows: int) -> None:
     )  # fmt: skip
     parts = build_parts()
     with opened(folder / "three") as keeping:
-        alone = asyncio.run(chatting(parts, keeping, 25.0))
+        alone = asyncio.run(chatting(parts, keeping, 20.0))
 
         async def both() -> tuple[list[float], Any, float]:
             stop = asyncio.Event()
