@@ -35,7 +35,7 @@ OUT = ROOT / "privacy" / "trained"
 MARK = re.compile(r"\[\[([A-Z_0-9]+):(.*?)\]\]")
 SAME = {"GPE": "LOCATION", "CITY": "LOCATION"}
 COPIES = 7
-BOLDNESS, CALM = 2.3, 10.0
+BOLDNESS, CALM = 2.5, 10.0
 
 
 def sources():
