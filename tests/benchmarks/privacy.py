@@ -18,6 +18,7 @@ from bot.assembly import detector
 from bot.conversation import Conversation
 from bot.parts import Parts, build_parts
 from bot.settings import read_settings
+from policies import retention
 from privacy.consent import Scope
 from tests.conftest import keeping_in
 
@@ -70,7 +71,7 @@ def values() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store, vault = Store(folder), Vault(folder, (new_master_key(),))
-        records = Records(store.db, vault, {}, clock=lambda: at)
+        records = Records(store.db, vault, retention.shipped(), clock=lambda: at)
         key = vault.key("ann", at=at.isoformat())
         assert key is not None
         began = time.perf_counter()
