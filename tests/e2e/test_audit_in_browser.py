@@ -40,6 +40,8 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     keeping.close()
     (folder / "data" / "keys.db").chmod(0o644)
     environment = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith("RAISE_")]:
+        environment.delenv(name)
     environment.setenv("RAISE_DATA_DIR", str(folder / "data"))
     settings = read_settings()
     environment.undo()
