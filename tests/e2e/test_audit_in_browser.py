@@ -30,6 +30,10 @@ pytestmark = pytest.mark.browser
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with something in every section, and one finding."""
     folder = tmp_path_factory.mktemp("audit")
+    environment = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith("RAISE_")]:
+        environment.delenv(name)
+    environment.setenv("RAISE_DATA_DIR", str(folder / "data"))
     clock = Clock()
     keeping: Any = keeping_in(folder / "data", clock=clock, send_to=HOST)
     for day in range(12):
@@ -39,10 +43,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         clock.move(days=1)
     keeping.close()
     (folder / "data" / "keys.db").chmod(0o644)
-    environment = pytest.MonkeyPatch()
-    for name in [name for name in os.environ if name.startswith("RAISE_")]:
-        environment.delenv(name)
-    environment.setenv("RAISE_DATA_DIR", str(folder / "data"))
     settings = read_settings()
     environment.undo()
     with observed(settings) as found:
