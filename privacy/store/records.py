@@ -695,7 +695,7 @@ class Records:
                             changed += 1
                 last = rows[-1]["number"]
         with self._db.atomic():
-            self._db.execute("UPDATE sessions SET fades_at = '' WHERE fades_at IS NOT NULL")
+            self._db.execute("UPDATE sessions SET fades_at = ''")
             self._db.execute("INSERT OR REPLACE INTO own VALUES ('retention', ?)", [self._rules.digest])
         return changed
 
