@@ -54,13 +54,15 @@ class Store:
             raise StoreError(f"{path}: made by a newer release (version {found}); use that release")
         for number, script in enumerate(MIGRATIONS[found:], found + 1):
             try:
-                self.db.conn.executescript(
-                    f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;"
-                )
+                self.db.conn.execute("BEGIN IMMEDIATE")
+                # Looked at again with the lock held: another process may have made this step meanwhile, and the next.
+                if int(self._one("PRAGMA user_version")["user_version"]) < number:
+                    for statement in filter(str.strip, script.split(";")):
+                        self.db.conn.execute(statement)
+                    self.db.conn.execute(f"PRAGMA user_version = {number}")
+                self.db.conn.commit()
             except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
                 self.db.conn.rollback()
-                if int(self._one("PRAGMA user_version")["user_version"]) >= number:
-                    continue
                 raise StoreError(
                     f"{path}: step {number} of the tables failed ({type(failed).__name__})"
                 ) from None
