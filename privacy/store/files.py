@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from sqlite3 import OperationalError
 
 from sqlite_utils import Database
 
@@ -27,7 +28,7 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
         database = Database(path)
         database.execute(f"PRAGMA busy_timeout = {int(busy_seconds * 1000)}").fetchall()
         for name in _WANTED:
-            database.execute(f"PRAGMA {name} = {'WAL' if name == 'journal_mode' else 'ON'}").fetchall()
+            _set(database, f"PRAGMA {name} = {'WAL' if name == 'journal_mode' else 'ON'}")
         found = {name: database.execute(f"PRAGMA {name}").fetchone()[0] for name in _WANTED}
     except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
         raise StoreError(f"{path}: cannot be opened ({type(failed).__name__})") from None
@@ -36,6 +37,20 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
         database.close()
         raise StoreError(f"{path}: {wrong[0]} is not in force, and erasing would leave traces")
     return database
+
+
+def _set(database: Database, pragma: str, *, within: float = 1.0) -> None:
+    """Set something; the switch to WAL is refused at once, without waiting, while another connection makes it too."""
+    ends = time.monotonic() + within
+    while True:
+        try:
+            database.execute(pragma).fetchall()
+        except OperationalError:
+            if time.monotonic() > ends:
+                raise
+            time.sleep(0.02)
+        else:
+            return
 
 
 def empty_log(database: Database) -> bool:
