@@ -26,6 +26,8 @@ from privacy.errors import KeysUnusable, PrivacyError
 from privacy.scheduler import trigger
 from privacy.vault import master_keys
 
+CHAINLIT_FILES = Path(__file__).resolve().parents[1] / ".files"
+"""Where Chainlit puts what is uploaded; nothing should be there, as uploads are off."""
 BACKUP_DAYS = 35
 """After which the operator's guide says that backups are gone."""
 
@@ -131,7 +133,7 @@ def keeping(settings: Settings, *, clock: Callable[[], datetime] = now) -> Keepi
             file=settings.master_key_file,
             may_make=settings.mode is Mode.DEMO,
         )
-        return Keeping(
+        made = Keeping(
             settings.data_dir,
             masters,
             ConsentVersion.of(text.version, text.everything()),
@@ -142,6 +144,9 @@ def keeping(settings: Settings, *, clock: Callable[[], datetime] = now) -> Keepi
         )
     except (KeysUnusable, PrivacyError) as bad:
         raise SettingsError(str(bad)) from None
+    made.uploads = (CHAINLIT_FILES,)
+    made.rights.scanner.more_files = [CHAINLIT_FILES]
+    return made
 
 
 def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True) -> Parts:

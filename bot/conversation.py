@@ -398,55 +398,71 @@ class Conversation:
         return await keeping.allows(self._person, Scope.KEEP)
 
     async def rate(
-        self, *, helped: bool, note: str = "", number: int | None = None
+        self, *, helped: bool | None, note: str = "", number: int | None = None
     ) -> AsyncGenerator[Words, None]:
         """What the person says of an answer; kept, redacted, where they agreed to that.
 
-        A note passes the screen like any message, and one that tells of danger is answered as one.
+        A note passes the screen like any message before anything else, and one that tells of danger is answered as one.
 
         Args:
-            helped: it did.
+            helped: it did; None where that was not said or is of no answer of ours, and then nothing is kept.
             note: more of it, in their own words.
             number: of the turn that answered; the newest where None.
         """
         note = note.encode("utf-8", "replace").decode("utf-8").strip()
-        looking = (
-            asyncio.ensure_future(self._parts.detector.redact(note))
-            if note and self._parts.detector is not None and len(note) <= LONGEST_ANSWERED
-            else None
-        )
-        async with self._lock:
-            verdict = await self._screened(note, looking) if note else Verdict()
-            key = (
-                "feedback_not_kept"
-                if verdict.level is not RiskLevel.NONE
-                else await self._rated(note, looking, helped=helped, number=number)
-            )
-        if verdict.level is not RiskLevel.NONE:
+        if note and self._running is not None and self._is_imminent(note):
+            self.stop()
+        try:
+            key = await self._rated(note, helped=helped, number=number)
+        except Exception as failed:  # noqa: BLE001 (the last door, as for a message)
+            log.error("feedback failed: %s", type(failed).__name__)
+            yield self._parts.responder.failure(self._session)
+            return
+        if key is None:
             async for words in self.receive(note):
                 yield words
             return
         yield self._parts.responder.render(Say(key=key), self._session)
 
-    async def _rated(
-        self, note: str, looking: asyncio.Future[Redaction] | None, *, helped: bool, number: int | None
-    ) -> str:
-        """Keep a rating; the key of what the person is told of it."""
-        keeping = self._parts.keeping
-        if keeping is None or self._session.is_minor:
-            return "feedback_not_kept"
+    async def _rated(self, note: str, *, helped: bool | None, number: int | None) -> str | None:
+        """Screen the note, then keep what was said; the key of what the person is told, None where it tells of danger."""
+        parts = self._parts
+        looking = (
+            asyncio.ensure_future(parts.detector.redact(note))
+            if note and parts.detector is not None and len(note) <= LONGEST_ANSWERED
+            else None
+        )
         try:
-            safe = "" if looking is None else self.places.apply(note, (await looking).spans)
-            is_kept = await keeping.rate(
-                self._person, self.id, self._session.turn if number is None else number,
-                helped=helped, note=safe, places=self.places,
-            )  # fmt: skip
+            async with self._lock:
+                if note and await self._tells_of_danger(note, looking):
+                    return None
+                if parts.keeping is None or self._session.is_minor or helped is None:
+                    return "feedback_not_kept"
+                safe = "" if looking is None else self.places.apply(note, (await looking).spans)
+                is_kept = await parts.keeping.rate(
+                    self._person, self.id, self._session.turn if number is None else number,
+                    helped=helped, note=safe, places=self.places,
+                )  # fmt: skip
         except PrivacyError as failed:
             log.error("feedback was not kept: %s", type(failed).__name__)
             return "feedback_not_kept"
+        finally:
+            if looking is not None:
+                looking.add_done_callback(_swallow)
         if note and looking is None:
             return "feedback_without_note"
         return "feedback_kept" if is_kept else "feedback_not_kept"
+
+    async def _tells_of_danger(self, note: str, looking: asyncio.Future[Redaction] | None) -> bool:
+        """Whether a note is to be answered as a message: it tells of danger, or comes while there is some."""
+        asked = self._parts.opinion if len(note) <= LONGEST_ANSWERED else None
+        budget = Budget(seconds=self._parts.turn_seconds, tokens=None, passage=self._passage)
+        second = Second.asked(asked, note, before=Second(), budget=budget)
+        try:
+            verdict = await second.raised(await self._screened(note, looking))
+        finally:
+            second.cancel()
+        return verdict.level is not RiskLevel.NONE or self._session.risk.level is RiskLevel.IMMINENT
 
     def correct(self, attribute: Attribute, answer: Answer) -> None:
         """Another answer in the place of one that is held."""

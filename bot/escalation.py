@@ -29,6 +29,8 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
+
 from bot.errors import SettingsError
 from bot.risk.verdict import RiskLevel
 from bot.settings import Settings
@@ -152,6 +154,23 @@ class Mail:
             server.send_message(letter)
 
 
+def signed(url: str, secret: SecretStr | None, *, name: str, key: str) -> Webhook | None:
+    """A webhook whose posts are signed, or None where none is set.
+
+    Raises:
+        SettingsError: it would go out unencrypted or unsigned; the message names the setting.
+    """
+    if not url:
+        return None
+    parts = urlsplit(url)
+    is_loopback = (parts.hostname or "") in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
+        raise SettingsError(f"{name}: needs https (http only to this machine)")
+    if secret is None:
+        raise SettingsError(f"{name} needs {key}, which signs what is sent")
+    return Webhook(url, secret.get_secret_value())
+
+
 def channels(settings: Settings) -> list[Channel]:
     """The ways that are set; none is fine.
 
@@ -159,14 +178,14 @@ def channels(settings: Settings) -> list[Channel]:
         SettingsError: a way is half set, or the webhook would go out unencrypted.
     """
     found: list[Channel] = []
-    if settings.on_call_webhook:
-        parts = urlsplit(settings.on_call_webhook)
-        is_loopback = (parts.hostname or "") in ("127.0.0.1", "::1", "localhost")
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
-            raise SettingsError("RAISE_ON_CALL_WEBHOOK: needs https (http only to this machine)")
-        if settings.on_call_secret is None:
-            raise SettingsError("RAISE_ON_CALL_WEBHOOK needs RAISE_ON_CALL_SECRET, which signs what is sent")
-        found.append(Webhook(settings.on_call_webhook, settings.on_call_secret.get_secret_value()))
+    hook = signed(
+        settings.on_call_webhook,
+        settings.on_call_secret,
+        name="RAISE_ON_CALL_WEBHOOK",
+        key="RAISE_ON_CALL_SECRET",
+    )
+    if hook is not None:
+        found.append(hook)
     if settings.on_call_email:
         if not settings.smtp_host:
             raise SettingsError("RAISE_ON_CALL_EMAIL needs RAISE_SMTP_HOST")

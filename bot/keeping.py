@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -191,15 +192,15 @@ class Keeping:
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
         self.rights.replay_erasures()
-        changed = self.records.redate()
+        self.redated = self.records.redate()
         try:
             self.audit.note_change(
                 EventKind.POLICY, f"{self.rules.digest[:32]} {version.sha256[:32]}", at=self._clock()
             )
         except PrivacyError as failed:
             log.error("the policies in force were not logged: %s", type(failed).__name__)
-        if changed:
-            log.warning("the retention rules have changed: %d records have another date now", changed)
+        if self.redated:
+            log.warning("the retention rules have changed: %d records have another date now", self.redated)
 
     async def run(
         self, work: Callable[_Arguments, _Result], *arguments: _Arguments.args, **more: _Arguments.kwargs
@@ -257,10 +258,10 @@ class Keeping:
             try:
                 while more := await self._run(run.step):
                     if more is Work.LOG_IS_LONG:
-                        await asyncio.to_thread(shorten, self.directory)
+                        await self._shorten()
                     run.is_gentle = time.monotonic() - self._called_at < GENTLE_FOR
                     await asyncio.sleep(GENTLE_PAUSE_SECONDS if run.is_gentle else PAUSE_SECONDS)
-            except asyncio.CancelledError:
+            except BaseException:
                 self._pool.submit(run.stop)
                 raise
             if run.report.finished_at is None:
@@ -268,6 +269,13 @@ class Keeping:
             done.append(run.report)
             listed += run.listed
         return done, listed
+
+    async def _shorten(self) -> None:
+        """A log that could not be shortened now is emptied at the end of the sweep."""
+        try:
+            await asyncio.to_thread(shorten, self.directory)
+        except (PrivacyError, OSError, sqlite3.Error) as failed:
+            log.error("the write-ahead log was not shortened: %s", type(failed).__name__)
 
     def now(self) -> datetime:
         """The time, aware UTC."""
@@ -292,6 +300,8 @@ class Keeping:
         def note() -> None:
             at = self._clock()
             self.ledger.answer(person, scope, granted=granted, at=at)
+            if not granted and scope in (Scope.KEEP, Scope.CHAT):
+                self.records.withdrew(person, at)
             if granted and scope in KEPT_FOR_LATER and not self.audit.was_erased(person):
                 self.vault.key(person, at=at.isoformat())
             self._log_consent(person, scope, granted=granted, at=at)
@@ -380,12 +390,7 @@ class Keeping:
                 return False
             return True
 
-        try:
-            return await self.run(write)
-        except PrivacyError:
-            raise
-        except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
-            raise PrivacyError(f"a turn could not be kept ({type(failed).__name__})") from None
+        return await self._written(write, "a turn could not be kept")
 
     def _log_turn(self, person: str, session_id: str, steps: tuple[Step, ...]) -> None:
         """A session that begins, and what is decided: counts; the chat goes on where they cannot be logged."""
@@ -425,12 +430,20 @@ class Keeping:
                 return False
             return True
 
+        return await self._written(write, "feedback could not be kept")
+
+    async def _written(self, write: Callable[[], bool], failing: str) -> bool:
+        """A write in the store's thread, whose failure says its kind and nothing else.
+
+        Raises:
+            PrivacyError: it failed.
+        """
         try:
             return await self.run(write)
         except PrivacyError:
             raise
         except Exception as failed:  # noqa: BLE001 (sqlite's own, whose messages may hold values)
-            raise PrivacyError(f"feedback could not be kept ({type(failed).__name__})") from None
+            raise PrivacyError(f"{failing} ({type(failed).__name__})") from None
 
     async def correct(self, person: str, attribute: Attribute, answer: Answer) -> None:
         """Another answer in the place of one that is kept, where keeping is agreed to."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bot.assembly import retention_rules
+from bot.assembly import CHAINLIT_FILES, retention_rules
 from bot.errors import SettingsError
 from bot.parts import now
 from bot.settings import Settings
@@ -54,11 +54,20 @@ def observed(settings: Settings) -> Iterator[Observed]:
         except PrivacyError as failed:
             raise SettingsError(str(failed)) from None
         opened += [store, keys, audit]
+        scanner = Scanner(settings.data_dir, store.db, keys)
+        scanner.more_files = [CHAINLIT_FILES]
         yield Observed(
-            swept=Swept(directory=settings.data_dir, store=store, audit=audit, rules=rules, clock=now),
+            swept=Swept(
+                directory=settings.data_dir,
+                store=store,
+                audit=audit,
+                rules=rules,
+                clock=now,
+                uploads=(CHAINLIT_FILES,),
+            ),
             rules=rules,
             keys=keys,
-            scanner=Scanner(settings.data_dir, store.db, keys),
+            scanner=scanner,
         )
     finally:
         for file in opened:

@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,10 @@ from policies import consent, crisis
 from privacy.audit import read_heads
 from privacy.consent import ConsentVersion
 from privacy.errors import AuditBroken, RedactionFailed
-from privacy.posture import Check, Examination, Finding, Measured, Posture
+from privacy.posture import GRACE, Check, Examination, Finding, Measured, Posture
 from privacy.scheduler import last_slot
 from privacy.scoring import Labelled, score, shipped, wilson
+from privacy.vault import is_mounted
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_CHAINLIT: Final = "2.12"
@@ -79,19 +80,29 @@ def examined(
     heads: dict[int, str] = {}
     try:
         heads = read_heads(heads_file) if heads_file.exists() else {}
-    except AuditBroken as broken:
+    except (AuditBroken, OSError, UnicodeDecodeError) as broken:
         checks.append(
             Check(
-                promise="log", name=heads_file.name, found=str(broken), wanted="heads that agree", is_good=False,
+                promise="log", name=heads_file.name, found=str(broken) if isinstance(broken, AuditBroken) else type(broken).__name__, wanted="heads that agree", is_good=False,
                 do="keep the file, and compare it with heads that others hold",
             )
         )  # fmt: skip
-    secret_files = [p for p in (settings.master_key_file, _env_file()) if p is not None and p.exists()]
+    secret_files = [
+        p
+        for p in (settings.master_key_file, _env_file())
+        if p is not None and p.exists() and not is_mounted(p)
+    ]
     return Examination(
-        found=found.swept, keys=found.keys, scanner=found.scanner, now=at, slot=last_slot(found.rules.sweep, at),
+        found=found.swept, keys=found.keys, scanner=found.scanner, now=at, swept_until=_swept_until(found.rules.sweep, at),
         heads=heads, texts=consent_versions(settings), checks=checks,
         measured=measured(settings) if measures else None, secret_files=secret_files,
     ).posture()  # fmt: skip
+
+
+def _swept_until(cron: str, at: datetime) -> datetime:
+    """What had expired by then must be gone: the newest slot, or the one before while its sweep may still be running."""
+    slot = last_slot(cron, at)
+    return last_slot(cron, slot - timedelta(microseconds=1)) if at - slot < GRACE else slot
 
 
 def consent_versions(settings: Settings) -> dict[str, str]:

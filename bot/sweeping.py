@@ -9,14 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from bot.errors import SettingsError
-from bot.escalation import Webhook
+from bot.escalation import Webhook, signed
 from bot.keeping import Keeping
 from bot.settings import Settings
 from privacy.audit import AuditEvent, write_head
-from privacy.errors import PrivacyError
 from privacy.retention import SweepBusy
 from privacy.scheduler import last_slot
 
@@ -49,17 +46,12 @@ class Heads:
         Raises:
             SettingsError: the webhook would go out unencrypted or unsigned.
         """
-        hook = None
-        if settings.audit_webhook:
-            parts = urlsplit(settings.audit_webhook)
-            is_loopback = (parts.hostname or "") in ("127.0.0.1", "::1", "localhost")
-            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback):
-                raise SettingsError("RAISE_AUDIT_WEBHOOK: needs https (http only to this machine)")
-            if settings.audit_webhook_secret is None:
-                raise SettingsError(
-                    "RAISE_AUDIT_WEBHOOK needs RAISE_AUDIT_WEBHOOK_SECRET, which signs what is sent"
-                )
-            hook = Webhook(settings.audit_webhook, settings.audit_webhook_secret.get_secret_value())
+        hook = signed(
+            settings.audit_webhook,
+            settings.audit_webhook_secret,
+            name="RAISE_AUDIT_WEBHOOK",
+            key="RAISE_AUDIT_WEBHOOK_SECRET",
+        )
         return cls(file=settings.audit_heads_file or settings.data_dir / HEADS, webhook=hook)
 
     def publish(self, event: AuditEvent) -> None:
@@ -97,21 +89,28 @@ class Sweeper:
         """
         self._keeping, self._heads, self._passed, self._again = keeping, heads, passed, again
         self._began, self._began_passed = keeping.now(), passed()
-        self._running: asyncio.Task[None] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._running: set[asyncio.Task[None]] = set()
 
     async def sweep(self) -> None:
         """One scheduled sweep; whatever fails is logged, and made up for at the next."""
-        self._running = asyncio.current_task()
+        task = asyncio.current_task()
+        if task is not None:
+            self._running.add(task)
         try:
-            await self._sweep()
+            async with self._one_at_a_time:
+                await self._sweep()
         finally:
-            self._running = None
+            if task is not None:
+                self._running.discard(task)
 
     async def stop(self) -> None:
-        """Cut a sweep that is under way."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait({self._running}, timeout=5.0)
+        """Cut what is under way."""
+        running = set(self._running)
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=5.0)
 
     async def _sweep(self) -> None:
         keeping = self._keeping
@@ -123,15 +122,27 @@ class Sweeper:
                 ahead.total_seconds() // 3600,
             )
             return
-        slot = last_slot(keeping.rules.sweep, keeping.now()).isoformat()
+        slots = [last_slot(keeping.rules.sweep, keeping.now()).isoformat()]
+        if keeping.redated:
+            slots.append(f"other rules {keeping.now().isoformat()}")
+        for slot in slots:
+            if not await self._swept(slot):
+                return
+        keeping.redated = 0
+        head = await keeping.run(keeping.audit.head)
+        if head is not None:
+            await asyncio.to_thread(self._heads.publish, head)
+
+    async def _swept(self, slot: str) -> bool:
+        """Sweep for one slot, again and again where the store fails; False where it cannot be done now."""
         for _ in range(TRIES):
             try:
-                done, _ = await keeping.sweep(slot)
+                done, _ = await self._keeping.sweep(slot)
             except SweepBusy:
                 log.info("another process sweeps")
-                return
-            except PrivacyError as failed:
-                log.error("a sweep was cut: %s", failed)
+                return False
+            except Exception as failed:  # noqa: BLE001 (what failed must not keep the next sweep from being tried)
+                log.error("a sweep was cut: %s", type(failed).__name__)
                 await asyncio.sleep(self._again)
                 continue
             for report in done:
@@ -141,7 +152,5 @@ class Sweeper:
                 )  # fmt: skip
                 if not report.is_clean:
                     log.error("after a sweep something is left: 'raise-chat privacy audit' says what")
-            break
-        head = await keeping.run(keeping.audit.head)
-        if head is not None:
-            await asyncio.to_thread(self._heads.publish, head)
+            return True
+        return False

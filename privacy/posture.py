@@ -21,7 +21,7 @@ from sqlite_utils import Database
 from privacy.audit import AuditEvent, AuditLog, EventKind
 from privacy.errors import AuditBroken
 from privacy.residue import Scanner
-from privacy.retention import NOTHING_ELSE, Swept, coming, reports
+from privacy.retention import Swept, coming, keyless, old_counts, old_entries, old_files, reports, where_due
 from privacy.store.schema import (
     COLLECTED,
     PERSONAL,
@@ -36,6 +36,7 @@ from privacy.vault import KeyBook
 KEPT, BROKEN, UNCHECKED = "kept", "broken", "not checkable from here"
 GRACE: Final = timedelta(minutes=10)
 """After its slot a sweep may take so long before what it should have taken counts as overdue."""
+TOLERANCE_DAYS: Final = 4
 
 PROMISES: Final[Mapping[str, str]] = {
     "fail-closed": "What cannot be made safe is neither stored, logged nor sent; it is screened for danger all the same",
@@ -208,7 +209,7 @@ class Examination:
         keys: the key file, closed to us.
         scanner: looks for residue.
         now: aware UTC.
-        slot: the newest scheduled time of the sweep.
+        swept_until: what had expired by then must be gone.
         heads: of the log, seen before.
         texts: consent versions that are in force or were: version to SHA-256.
         checks: of the configuration.
@@ -220,7 +221,7 @@ class Examination:
     keys: KeyBook
     scanner: Scanner
     now: datetime
-    slot: datetime
+    swept_until: datetime
     heads: Mapping[int, str]
     texts: Mapping[str, str]
     checks: Sequence[Check]
@@ -353,44 +354,63 @@ class Examination:
 
     def _retention(self) -> list[dict[str, Any]]:
         told = []
-        overdue_before = (
-            (self.slot - GRACE).isoformat() if self.now - self.slot < GRACE else self.slot.isoformat()
-        )
         for table in (*PERSONAL, "holds"):
             for category in TABLES[table].categories:
-                row = self._of_category(table, category, overdue_before)
+                row = self._of_category(table, category)
                 told.append(row)
                 if row["overdue"]:
-                    self._find(
-                        "retention", f"{table} ({category})", f"{row['overdue']} rows have expired and were not swept",
-                        "run 'raise-chat privacy purge', and see that the chat is running, which sweeps by schedule",
-                    )  # fmt: skip
+                    self._overdue(
+                        f"{table} ({category})", f"{row['overdue']} rows have expired and were not swept"
+                    )
                 if row["too_long"]:
                     self._find(
                         "retention", f"{table} ({category})",
                         f"{row['too_long']} rows are to live longer than their rule allows",
                         "find out who changed expires_at; start the chat with the rules in force, which dates every row anew",
                     )  # fmt: skip
+        self._other_overdue()
         return told
 
-    def _of_category(self, table: str, category: str, overdue_before: str) -> dict[str, Any]:
+    def _overdue(self, where: str, what: str) -> None:
+        self._find(
+            "retention", where, what,
+            "run 'raise-chat privacy purge', and see that the chat is running, which sweeps by schedule",
+        )  # fmt: skip
+
+    def _other_overdue(self) -> None:
+        """What is no row of a person: faded answers, keys, counts, files, old entries of the log."""
+        found, by = self.found, self.swept_until
+        fading = self._one(
+            "SELECT count(*) AS n FROM sessions WHERE fades_at > '' AND fades_at <= :now AND expires_at > :now"
+            " AND person NOT IN (SELECT person FROM holds WHERE expires_at > :now)",
+            {"now": by.isoformat()},
+        )["n"]
+        if fading:
+            self._overdue("sessions.state", f"{fading} conversations hold answers whose time is up")
+        keys = len(keyless(found.store.db, by, self.keys.made()))
+        if keys:
+            self._overdue("keys.db", f"{keys} keys seal nothing any more")
+        counts, files, (number, _) = old_counts(found, by), old_files(found, by), old_entries(found, by)
+        if counts:
+            self._overdue("counts", f"{len(counts)} months of counts, or reports, are older than their rule")
+        for category in sorted({category for category, _, _ in files}):
+            many = sum(1 for c, _, _ in files if c == category)
+            self._overdue(category, f"{many} files are older than their rule")
+        if number:
+            self._overdue("audit.db", f"entries up to {number} are older than their rule")
+
+    def _of_category(self, table: str, category: str) -> dict[str, Any]:
         came = COLLECTED[table]
         row = self._one(
-            f"SELECT count(*) AS rows, min({came}) AS oldest, min(expires_at) AS next, max(expires_at) AS last"  # noqa: S608
-            f" FROM {table} WHERE category = :c",
+            f"SELECT count(*) AS rows, min({came}) AS oldest, min(expires_at) AS next FROM {table}"  # noqa: S608 (our own names)
+            " WHERE category = :c",
             {"c": category},
         )
-        free = (
-            ""
-            if table == "holds"
-            else " AND (person IS NULL OR person NOT IN (SELECT person FROM holds WHERE expires_at > :now))"
-        )
-        alone = f" AND {NOTHING_ELSE}" if table == "participants" else ""
         overdue = self._one(
-            f"SELECT count(*) AS n FROM {table} WHERE category = :c AND expires_at <= :before{free}{alone}",  # noqa: S608
-            {"c": category, "before": overdue_before, "now": self.now.isoformat()},
+            f"SELECT count(*) AS n FROM {table} WHERE category = :c AND {where_due(table)}",  # noqa: S608 (our own names)
+            {"c": category, "now": self.swept_until.isoformat()},
         )["n"]
-        held = self._one(
+        expired = self._one(
             f"SELECT count(*) AS n FROM {table} WHERE category = :c AND expires_at <= :now",  # noqa: S608 (our own names)
             {"c": category, "now": self.now.isoformat()},
         )["n"]
@@ -400,22 +420,24 @@ class Examination:
             "table": table, "category": category, "rows": row["rows"], **self.found.rules.describe(category),
             "age_days": round((self.now - oldest).total_seconds() / 86400, 1) if oldest else 0.0,
             "limit_days": round(limit.total_seconds() / 86400, 1) if limit else None,
-            "next": (row["next"] or "")[:19], "overdue": overdue, "expired_unswept": held - overdue,
+            "next": (row["next"] or "")[:19], "overdue": overdue, "expired_unswept": expired - overdue,
             "too_long": self._too_long(table, category),
         }  # fmt: skip
 
     def _too_long(self, table: str, category: str) -> int:
-        """Rows whose date is later than their rule gives, a day of tolerance; only for rules that count from the row."""
-        if self.found.rules.counted_from(category) != "collection":
-            return 0
-        came = COLLECTED[table]
-        longest = (self.found.rules.until(category, self.now) - self.now).total_seconds() / 86400 + 2
+        """Rows whose date is later than their rule gives; months and years differ by days, so four days are let pass."""
+        rules, came, values = self.found.rules, f"{table}.{COLLECTED[table]}", {"c": category}
+        counted = rules.counted_from(category)
+        if counted == "end of study":
+            late = "expires_at > :last"
+            values["last"] = (rules.until(category, self.now) + timedelta(days=TOLERANCE_DAYS)).isoformat()
+        else:
+            if counted == "last activity" and table != "participants":
+                came = f"(SELECT last_at FROM participants p WHERE p.person = {table}.person)"  # noqa: S608
+            days = (rules.until(category, self.now) - self.now).total_seconds() / 86400 + TOLERANCE_DAYS
+            late = f"julianday(expires_at) - julianday({came}) > {days:.3f}"
         return int(
-            self._one(
-                f"SELECT count(*) AS n FROM {table} WHERE category = :c"  # noqa: S608 (our own names)
-                f" AND julianday(expires_at) - julianday({came}) > :longest",
-                {"c": category, "longest": longest},
-            )["n"]
+            self._one(f"SELECT count(*) AS n FROM {table} WHERE category = :c AND {late}", values)["n"]  # noqa: S608
         )
 
     # ------------------------------------------------------------------------------------------- encryption
@@ -466,15 +488,16 @@ class Examination:
     def _modes(self) -> list[dict[str, Any]]:
         files: list[dict[str, Any]] = []
         told: set[str] = set()
-        own = [p for p in sorted(self.found.directory.glob("*")) if p.is_file()]
+        own = [p for p in sorted(self.found.directory.rglob("*")) if p.is_file()]
         for path in (*own, *self.secret_files):
             mode = stat.S_IMODE(path.stat().st_mode)
-            files.append({"file": path.name, "mode": f"{mode:04o}"})
-            companion = path.name.removesuffix("-wal").removesuffix("-shm")
+            name = str(path.relative_to(self.found.directory)) if path in own else path.name
+            files.append({"file": name, "mode": f"{mode:04o}"})
+            companion = name.removesuffix("-wal").removesuffix("-shm")
             if mode & 0o077 and companion not in told:
                 told.add(companion)
                 self._find(
-                    "secrets", path.name, f"others can read it (mode {mode:04o})",
+                    "secrets", name, f"others can read it (mode {mode:04o})",
                     f"run 'chmod 600 {path}'; if it is a key, rotate it: raise-chat privacy rotate-keys --data",
                 )  # fmt: skip
         return files
@@ -532,8 +555,8 @@ class Examination:
     def _consent(self) -> dict[str, Any]:
         """What is held, against the consent that was in force when it came."""
         missing: dict[str, dict[str, int]] = {}
-        for table, scope, moment in _NEEDED:
-            count = self._one(_without(table, scope, moment), {"scope": scope})["n"]
+        for table, scope, moment, which in _NEEDED:
+            count = self._one(_without(table, scope, moment, which), {"scope": scope})["n"]
             if count:
                 missing.setdefault(scope, {})[table] = count
         for scope, tables in missing.items():
@@ -601,17 +624,18 @@ class Examination:
 
 
 _NEEDED: Final = (
-    ("sessions", "keep", "last_at"),
-    ("turns", "keep", "at"),
-    ("attributes", "keep", ""),
-    ("safety_plans", "keep", "at"),
-    ("feedback", "keep", "at"),
-    ("ledger", "send", "at"),
+    ("sessions", "keep", "last_at", ""),
+    ("turns", "keep", "at", ""),
+    ("turns", "research", "at", "words IS NOT NULL AND "),
+    ("attributes", "keep", "", ""),
+    ("safety_plans", "keep", "at", ""),
+    ("feedback", "keep", "at", ""),
+    ("ledger", "send", "at", ""),
 )
 """Which consent each table needs, at which moment; an answer may have been given before it was agreed to keep it."""
 
 
-def _without(table: str, scope: str, moment: str) -> str:
+def _without(table: str, scope: str, moment: str, which: str) -> str:
     """Rows whose person had not agreed at that moment."""
     before = f" AND c.at <= {table}.{moment}" if moment else ""
     place = " AND c.destination = ledger.destination" if scope == "send" else ""
@@ -619,7 +643,7 @@ def _without(table: str, scope: str, moment: str) -> str:
         f"SELECT granted FROM consents c WHERE c.person = {table}.person AND c.scope = :scope{before}{place}"  # noqa: S608
         f" ORDER BY {'c.granted DESC, ' if not moment else ''}c.id DESC LIMIT 1"
     )
-    return f"SELECT count(*) AS n FROM {table} WHERE coalesce(({newest}), 0) = 0"  # noqa: S608 (our own names)
+    return f"SELECT count(*) AS n FROM {table} WHERE {which}coalesce(({newest}), 0) = 0"  # noqa: S608 (our own names)
 
 
 def _counts(events: Iterable[AuditEvent], *kinds: EventKind) -> Iterable[dict[str, Any]]:

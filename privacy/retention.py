@@ -153,11 +153,20 @@ NOTHING_ELSE = " AND ".join(
 )
 
 
-def _where(table: str) -> str:
+_RESTS_ON_NOTHING = " AND ".join(
+    f"NOT EXISTS (SELECT 1 FROM {table} t WHERE t.person = consents.person AND t.expires_at > :now)"  # noqa: S608
+    for table in ("sessions", "turns", "attributes", "ledger", "safety_plans", "feedback")
+)
+"""The proof of a consent lives for as long as anything that was kept or sent because of it."""
+
+
+def where_due(table: str) -> str:
     """What of a table is due."""
     if table == "participants":
         held = "participants.person NOT IN (SELECT person FROM holds WHERE expires_at > :now)"
         return f"expires_at <= :now AND {held} AND {NOTHING_ELSE}"
+    if table == "consents":
+        return f"expires_at <= :now AND {_FREE} AND {_RESTS_ON_NOTHING}"
     if table == "holds":
         return "expires_at <= :now"
     if table == "decisions":
@@ -176,17 +185,17 @@ def due(found: Swept, as_of: datetime, *, subjects: Mapping[str, str]) -> Iterat
     now = {"now": as_of.isoformat()}
     for table in _SWEPT:
         for row in found.store.db.query(
-            f"SELECT * FROM {table} WHERE {_where(table)} ORDER BY expires_at",  # noqa: S608 (our own names)
+            f"SELECT * FROM {table} WHERE {where_due(table)} ORDER BY expires_at",  # noqa: S608 (our own names)
             now,
         ):
             yield _due_row(table, row)
-    for subject in _keyless(found.store.db, as_of, subjects):
+    for subject in keyless(found.store.db, as_of, subjects):
         yield Due(table="keys", name=subject, category="participant", expired_at=as_of.isoformat())
-    for table, month, until in _old_counts(found, as_of):
+    for table, month, until in old_counts(found, as_of):
         yield Due(table=table, name=month, category="counts", expired_at=until)
-    for category, path, until in _old_files(found, as_of):
+    for category, path, until in old_files(found, as_of):
         yield Due(table="files", name=path.name, category=category, expired_at=until)
-    number, until = _old_entries(found, as_of)
+    number, until = old_entries(found, as_of)
     if number:
         yield Due(table="audit", name=f"up to {number}", category="audit_log", expired_at=until)
 
@@ -202,12 +211,12 @@ def _due_row(table: str, row: Mapping[str, Any]) -> Due:
     )
 
 
-def _keyless(db: Database, as_of: datetime, subjects: Mapping[str, str]) -> list[str]:
+def keyless(db: Database, as_of: datetime, subjects: Mapping[str, str]) -> list[str]:
     """Who has a key and nothing that it seals, once what is due is gone."""
     living = {
         row["person"]
         for row in db.query(
-            f"SELECT person FROM participants WHERE NOT ({_where('participants')})",  # noqa: S608 (our own names)
+            f"SELECT person FROM participants WHERE NOT ({where_due('participants')})",  # noqa: S608 (our own names)
             {"now": as_of.isoformat()},
         )
     }
@@ -215,7 +224,7 @@ def _keyless(db: Database, as_of: datetime, subjects: Mapping[str, str]) -> list
     return sorted(s for s, made_at in subjects.items() if s not in living and made_at <= young)
 
 
-def _old_counts(found: Swept, as_of: datetime) -> list[tuple[str, str, str]]:
+def old_counts(found: Swept, as_of: datetime) -> list[tuple[str, str, str]]:
     """Months of counts, and reports of sweeps, that are older than their rule: table, month or slot, when it expired."""
     old = []
     for table in ("referrals", "tallies"):
@@ -239,7 +248,7 @@ def counts_until(rules: Rules, month: str) -> datetime:
     return rules.until("counts", datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC))
 
 
-def _old_files(found: Swept, as_of: datetime) -> list[tuple[str, Path, str]]:
+def old_files(found: Swept, as_of: datetime) -> list[tuple[str, Path, str]]:
     """Files on disk whose time is up: category, path, when."""
     old = []
     places = [(c, found.directory / name) for c, name in FOLDERS.items()]
@@ -256,7 +265,7 @@ def _old_files(found: Swept, as_of: datetime) -> list[tuple[str, Path, str]]:
     return old
 
 
-def _old_entries(found: Swept, as_of: datetime) -> tuple[int, str]:
+def old_entries(found: Swept, as_of: datetime) -> tuple[int, str]:
     """The newest entry of the log that is older than its rule, and when it expired."""
     number, expired = 0, ""
     for at, last in found.audit.ages():
@@ -586,7 +595,7 @@ class RetentionSweep:
         By a range of expiry, which the index gives at once; where too many expire in the same moment, by their number.
         """
         now: dict[str, Any] = {"now": self.report.as_of, "after": after, "most": self._rows}
-        if table != "participants":
+        if table not in ("participants", "consents"):
             cut = self._db.execute(
                 f"SELECT expires_at FROM {table} WHERE expires_at > :after AND expires_at <= :now"  # noqa: S608 (our own names)
                 " ORDER BY expires_at LIMIT 1 OFFSET :most",
@@ -599,9 +608,9 @@ class RetentionSweep:
             ).fetchone()[0]
             if many <= 4 * self._rows:
                 # One upper bound alone: beside another SQLite may search by that one, and read all that is left.
-                free = _where(table).replace("expires_at <= :now", "expires_at <= :cut", 1)
+                free = where_due(table).replace("expires_at <= :now", "expires_at <= :cut", 1)
                 return f"{free} AND expires_at > :after", now, now["cut"] if cut else ""
-        chosen = f"SELECT rowid FROM {table} WHERE {_where(table)} ORDER BY expires_at LIMIT :most"  # noqa: S608
+        chosen = f"SELECT rowid FROM {table} WHERE {where_due(table)} ORDER BY expires_at LIMIT :most"  # noqa: S608
         return f"rowid IN ({chosen})", now, after or " "
 
     def _delete_some(self, table: str, after: str) -> tuple[int, str]:
@@ -667,26 +676,29 @@ class RetentionSweep:
         return sum(count for _, _, count in kept)
 
     def _shred(self, as_of: datetime) -> Iterator[bool]:
-        """Keys of which nothing is left that they seal."""
+        """Keys of which nothing is left that they seal.
+
+        Who has none is looked at again for each batch, with the store's write lock held until the keys are gone: somebody
+        may come back at any moment, and whoever keeps something for them takes their key under the same lock.
+        """
         vault = self._found.vault
-        if vault is None:
-            return
-        gone = _keyless(self._db, as_of, vault.made())
-        yield True
-        for start in range(0, len(gone), FIRST):
-            some = gone[start : start + FIRST]
-            self.report.keys += vault.shred_many(some)
-            self.listed += [
-                Due(table="keys", name=subject, category="participant", expired_at=as_of.isoformat())
-                for subject in some
-                if self._listing
-            ]
+        while vault is not None:
+            with self._db.atomic():
+                self._lease.renew()
+                gone = keyless(self._db, as_of, vault.made())[:FIRST]
+                self.report.keys += vault.shred_many(gone)
+                self._write_report()
+            if self._listing:
+                self.listed += [
+                    Due(table="keys", name=subject, category="participant", expired_at=as_of.isoformat())
+                    for subject in gone
+                ]
+            if len(gone) < FIRST:
+                return
             yield True
-        if self.report.keys:
-            self._save()
 
     def _drop_counts(self, as_of: datetime) -> None:
-        old = _old_counts(self._found, as_of)
+        old = old_counts(self._found, as_of)
         with self._db.atomic():
             self._lease.renew()
             for table, name, until in old:
@@ -697,16 +709,18 @@ class RetentionSweep:
             self._write_report()
 
     def _drop_files(self, as_of: datetime) -> None:
-        for category, path, until in _old_files(self._found, as_of):
+        self._save()
+        for category, path, until in old_files(self._found, as_of):
             path.unlink(missing_ok=True)
             self.report.files += 1
             self.listed.append(Due(table="files", name=path.name, category=category, expired_at=until))
         self._save()
 
     def _prune_log(self, as_of: datetime) -> None:
-        number, until = _old_entries(self._found, as_of)
+        number, until = old_entries(self._found, as_of)
         if not number:
             return
+        self._save()
         self.report.log_entries += self._found.audit.prune(number, at=self._found.clock())
         self.listed.append(Due(table="audit", name=f"up to {number}", category="audit_log", expired_at=until))
         self._save()
@@ -730,12 +744,16 @@ class RetentionSweep:
         now = {"now": as_of.isoformat()}
         report.left = report.held_back = 0
         for table in _SWEPT:
-            if table == "participants":
-                continue
-            every = db.execute(f"SELECT count(*) FROM {table} WHERE expires_at <= :now", now).fetchone()[0]  # noqa: S608
-            due_now = db.execute(f"SELECT count(*) FROM {table} WHERE {_where(table)}", now).fetchone()[0]  # noqa: S608
-            report.left += due_now
-            report.held_back += every - due_now
+            report.left += db.execute(
+                f"SELECT count(*) FROM {table} WHERE {where_due(table)}",  # noqa: S608 (our own names)
+                now,
+            ).fetchone()[0]
+            if table not in ("participants", "holds"):
+                report.held_back += db.execute(
+                    f"SELECT count(*) FROM {table} WHERE expires_at <= :now AND person IN"  # noqa: S608 (our own names)
+                    " (SELECT person FROM holds WHERE expires_at > :now)",
+                    now,
+                ).fetchone()[0]
             yield True
         rights = self._found.rights
         if rights is not None and sum(p.stat().st_size for p in rights.scanner.files()) <= SCANNED_BYTES:

@@ -315,6 +315,9 @@ class Rights:
             if self._audit.was_erased(person) and person not in back
         ]
         for person in back:
+            self._records.release(
+                person
+            )  # a hold that came back with them was lifted before they were erased
             self.erase_all(person)
         return back
 

@@ -89,14 +89,18 @@ def master_keys(
     return tuple(dict.fromkeys(found))
 
 
+def is_mounted(path: Path) -> bool:
+    """Whether a secret manager put it there, whose modes are not ours to judge."""
+    return any(path.resolve().is_relative_to(place) for place in MOUNTED)
+
+
 def _read_keys(path: Path) -> list[str]:
     try:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as failed:
         raise KeysUnusable(f"{path}: cannot be read ({type(failed).__name__})") from None
-    is_mounted = any(path.resolve().is_relative_to(place) for place in MOUNTED)
-    if not is_mounted and stat.S_IMODE(mode) & 0o077:
+    if not is_mounted(path) and stat.S_IMODE(mode) & 0o077:
         raise KeysUnusable(
             f"{path}: others can read it (mode {stat.S_IMODE(mode):04o}); run 'chmod 600 {path}'"
         )

@@ -30,7 +30,11 @@ def _exported(file: Path) -> list[AuditEvent]:
         SettingsError: a line is not one; the message names it.
     """
     found = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as failed:
+        raise SettingsError(f"{file}: cannot be read ({type(failed).__name__})") from None
+    for number, line in enumerate(lines, 1):
         if line.strip():
             try:
                 found.append(from_json(json.loads(line)))
@@ -53,7 +57,10 @@ def verify_log(*, file: Path | None, heads: Path | None, as_json_: bool) -> None
     kept = heads or settings.audit_heads_file or settings.data_dir / HEADS
     why, count, seen = "", 0, {}
     try:
-        seen = read_heads(kept) if kept.exists() and (heads or file is None) else {}
+        try:
+            seen = read_heads(kept) if kept.exists() and (heads or file is None) else {}
+        except (OSError, UnicodeDecodeError) as failed:
+            raise SettingsError(f"{kept}: cannot be read ({type(failed).__name__})") from None
         if file is not None:
             count = verify_events(_exported(file), heads=seen)
         else:
@@ -93,7 +100,10 @@ def audit(*, page: Path | None, as_json_: bool, root: Path, quick: bool) -> None
             "title": settings.study_title or "A demo, no study", "mode": settings.mode.value,
             "release": _release(),
         }  # fmt: skip
-        page.write_text(audit_page(posture, about=about), encoding="utf-8")
+        try:
+            page.write_text(audit_page(posture, about=about), encoding="utf-8")
+        except OSError as failed:
+            raise SettingsError(f"{page}: cannot be written ({failed.strerror})") from None
     if as_json_:
         click.echo(json.dumps(posture.to_json(), indent=1))
     else:
@@ -128,7 +138,10 @@ def protocol(*, out: Path | None, check: Path | None, root: Path) -> None:
     if check is not None:
         wrong += made.differs(check)
     elif out is not None and not wrong:
-        made.write(out)
+        try:
+            made.write(out)
+        except OSError as failed:
+            raise SettingsError(f"{out}: cannot be written ({failed.strerror})") from None
         click.echo(f"{len(made.files) + 1} files in {out}")
     for line in wrong:
         click.echo(f"differs: {line}", err=True)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from bot import assembly
+from bot.errors import SettingsError
 from bot.observing import observed
 from bot.parts import now
 from bot.settings import read_settings
@@ -118,8 +119,16 @@ def hold(*, person: str | None, why: str, by: str, lift: bool, as_json: bool) ->
         keeping.records.hold(person, why=why.strip(), by=by.strip())
         return {"person": person, "held": True}
 
+    async def both() -> Any:
+        if person is not None and not lift and person not in await keeping.run(keeping.records.persons):
+            raise SettingsError("nothing is held of a person of that name")
+        done = await keeping.run(work)
+        if lift:
+            await keeping.sweep(f"a hold was lifted {now().isoformat()}")
+        return done
+
     try:
-        found = asyncio.run(keeping.run(work))
+        found = asyncio.run(both())
     except PrivacyError as failed:
         click.echo(f"raise-chat: {failed}", err=True)
         raise SystemExit(1) from None

@@ -128,8 +128,6 @@ def create_app(settings: Settings) -> FastAPI:
             await config.code.on_app_startup()
         from bot.web import chat as chatting  # noqa: PLC0415 (Chainlit loads it first)
 
-        chatting.keeping.rights.scanner.more_files = [files]
-        chatting.keeping.uploads = (files,)
         forgetting = asyncio.create_task(_forget_hourly())
         sweeper = Sweeper(chatting.keeping, Heads.of(settings))
         schedule = SweepSchedule(chatting.keeping.rules.sweep, sweeper.sweep)

@@ -118,8 +118,12 @@ def _rank(visitor: Visitor) -> int:
 
 async def _visitor() -> Visitor:
     """Who is here: held in memory, or taken up again from what they agreed to have kept."""
+    return await _of(cl.context.session.user.identifier)
+
+
+async def _of(code: str) -> Visitor:
+    """The visitor of a code, the same way."""
     forget_old()
-    code = cl.context.session.user.identifier
     found = visitors.get(code)
     if found is None:
         resumed = await _kept(code)
@@ -319,6 +323,11 @@ async def _keep_company(visitor: Visitor) -> None:
 # ------------------------------------------------------------------------------------------------ handlers
 
 
+def _both_ends(text: str) -> str:
+    """What is read of a message: all of it, or the beginning and the end of one that has no end."""
+    return text[:MOST_CHARACTERS] + (text[-MOST_CHARACTERS:] if len(text) > MOST_CHARACTERS else "")
+
+
 @cl.on_chat_start
 async def start() -> None:
     """A page was opened, reloaded, or "new chat" was pressed."""
@@ -345,10 +354,7 @@ async def said(message: cl.Message) -> None:
     """Free text, beside quick replies too."""
     visitor = await _visitor()
     await _close_question()
-    text = message.content[:MOST_CHARACTERS] + (
-        message.content[-MOST_CHARACTERS:] if len(message.content) > MOST_CHARACTERS else ""
-    )
-    await _safely(visitor.conversation.receive(text), visitor)
+    await _safely(visitor.conversation.receive(_both_ends(message.content)), visitor)
 
 
 def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
@@ -439,12 +445,17 @@ async def rated(action: cl.Action) -> None:
         cl.user_session.set("busy", False)
 
 
-async def rate(code: str, number: int, *, helped: bool, note: str) -> list[Words]:
-    """The same from the page, with a sentence; what the person is told."""
-    visitor = visitors.get(code)
-    if visitor is None or not 0 < number <= visitor.conversation.session.turn:
-        return []
-    return [w async for w in visitor.conversation.rate(helped=helped, note=note, number=number)]
+async def rate(code: str | None, number: int, rating: str, note: str) -> list[Words]:
+    """The same from the page, with a sentence; what the person is told.
+
+    Whatever is wrong with the form, or with who sends it, the sentence passes the screen; only then does it matter
+    whether there is an answer that it is said of.
+    """
+    visitor = await _of(code) if code is not None else None
+    conversation = visitor.conversation if visitor is not None else _fresh(new_code())
+    is_answered = rating in ("helped", "not") and 0 < number <= conversation.session.turn
+    helped = rating == "helped" if is_answered else None
+    return [w async for w in conversation.rate(helped=helped, note=_both_ends(note), number=number)]
 
 
 # ------------------------------------------------------------------------------------------------ life cycle

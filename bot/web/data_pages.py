@@ -21,6 +21,7 @@ from privacy.placeholders import Placeholders
 from privacy.rights import HeldByLaw, Receipt
 from privacy.store.records import Held
 
+LONGEST_NUMBER = 10
 log = logging.getLogger("raise.web.data")
 
 
@@ -173,25 +174,22 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         return await _erased(lambda: chat.keeping.rights.erase_item(person, table, name))
 
     @app.get("/feedback")
-    async def feedback(request: Request, turn: int = 0, rate: str = "") -> Response:
-        if who(request) is None or turn < 1:
-            return _see_other("/")
-        return HTMLResponse(pages.feedback_page(turn, rate))
+    async def feedback(turn: str = "", rate: str = "") -> Response:
+        return HTMLResponse(pages.feedback_page(_number(turn), rate))
 
     @app.post("/feedback")
     async def feedback_given(
         request: Request,
-        turn: Annotated[int, Form()],
+        turn: Annotated[str, Form()] = "",
         rate: Annotated[str, Form()] = "",
-        note: Annotated[str, Form(max_length=1000)] = "",
+        note: Annotated[str, Form()] = "",
     ) -> Response:
+        """No field is refused: a note that tells of danger is answered with help, whatever else is wrong with the form."""
         from bot.web import chat  # noqa: PLC0415
 
-        person = who(request)
-        if person is None or rate not in ("helped", "not"):
-            return _see_other("/")
-        told = await chat.rate(person, turn, helped=rate == "helped", note=note)
-        return HTMLResponse(pages.feedback_page(turn, rate, told=told) if told else pages.feedback_page(0))
+        number = _number(turn)
+        told = await chat.rate(who(request), number, rate, note)
+        return HTMLResponse(pages.feedback_page(number, rate, told=told))
 
     @app.post("/my-data/withdraw")
     async def withdraw(request: Request) -> Response:
@@ -256,6 +254,11 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             return _see_other("/my-data")
         found = await chat.keeping.run(chat.keeping.rights.export, person)
         return HTMLResponse(pages.export_page(found))
+
+
+def _number(text: str) -> int:
+    """The number of a turn, 0 where it is none."""
+    return int(text) if text.isdecimal() and len(text) < LONGEST_NUMBER else 0
 
 
 def in_their_words(held: list[Held]) -> list[dict[str, Any]]:

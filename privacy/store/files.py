@@ -54,8 +54,13 @@ def _set(database: Database, pragma: str, *, within: float = 1.0) -> None:
 
 
 def empty_log(database: Database) -> bool:
-    """Empty the write-ahead log into the file, in one try; False where a reader is in the way."""
-    busy, _, _ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    """Empty the write-ahead log into the file, in one try that waits for nobody; False where a reader is in the way."""
+    patience = database.execute("PRAGMA busy_timeout").fetchone()[0]
+    database.execute("PRAGMA busy_timeout = 20").fetchall()
+    try:
+        busy, _, _ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        database.execute(f"PRAGMA busy_timeout = {patience}").fetchall()
     return not busy
 
 

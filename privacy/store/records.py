@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from sqlite_utils import Database
 
 from privacy.consent import ConsentRecord, Grant, Scope, ToChat, ToKeep, ToResearch, ToSend
-from privacy.errors import SealBroken
+from privacy.errors import KeysUnusable, SealBroken
 from privacy.store.schema import COLLECTED, NAMES, PERSONAL, SEALED, TABLES
 from privacy.vault import SealKey, Vault
 
@@ -219,10 +219,10 @@ class Records:
             StoreError: it could not be written.
         """
         grant.check(person)
-        key = self._key(person)
         now = at.isoformat()
         with self._db.atomic():
             self._seen(person, at)
+            key = self._key(person)
             self._write(
                 "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, :turns, :state, :places, :until, :fades)"
                 " ON CONFLICT DO UPDATE SET last_at = excluded.last_at, turns = excluded.turns, state = excluded.state,"
@@ -272,7 +272,10 @@ class Records:
     ) -> None:
         known = {
             row["attribute"]
-            for row in self._db.query("SELECT attribute FROM attributes WHERE person = :p", {"p": person})
+            for row in self._db.query(
+                "SELECT attribute FROM attributes WHERE person = :p AND expires_at > :now",
+                {"p": person, "now": self._clock().isoformat()},
+            )
         }
         for gone in known - set(attributes):
             self._write(
@@ -312,15 +315,15 @@ class Records:
         rows = list(
             self._db.query(
                 "SELECT id, person, state FROM sessions WHERE fades_at <= :now AND expires_at > :now"
-                " AND person NOT IN (SELECT person FROM holds) ORDER BY fades_at LIMIT :most",
+                " AND person NOT IN (SELECT person FROM holds WHERE expires_at > :now) ORDER BY fades_at LIMIT :most",
                 {"now": as_of, "most": most},
             )
         )
         for row in rows:
             name = f"state {row['id']}"
             values: dict[str, str | None] = {"state": row["state"], "fades": None, "id": row["id"]}
-            key = self._vault.key(row["person"], make=False)
-            with suppress(SealBroken, ValueError, KeyError, TypeError, AttributeError):
+            with suppress(SealBroken, KeysUnusable, ValueError, KeyError, TypeError, AttributeError):
+                key = self._vault.key(row["person"], make=False)
                 if key is not None:
                     left = self._faded(key.open(name, row["state"]), as_of)
                     values |= {"state": key.seal(name, left), "fades": self._fades(json.loads(left))}
@@ -464,7 +467,7 @@ class Records:
             session: id of the conversation.
             number: of the turn that answered.
             rating: 1 it helped, 0 it did not.
-            note: in their words, redacted; "" where there is none, and then an earlier note stays.
+            note: in their words, redacted; "" where there is none, and then an earlier note stays, as long as it had to live.
             places: the placeholder map, so that their words can be read back.
 
         Raises:
@@ -473,14 +476,16 @@ class Records:
         grant.check(person)
         at = self._clock()
         row = secrets.randbits(62)
-        key = self._key(person)
-        mine = {"person": person, "session": session, "number": number}
-        which = "FROM feedback WHERE person = :person AND session = :session AND number = :number"
+        mine = {"person": person, "session": session, "number": number, "now": at.isoformat()}
+        which = "FROM feedback WHERE person = :person AND session = :session AND number = :number AND expires_at > :now"
+        until = self._until("feedback", at)
         with self._db.atomic():
             self._seen(person, at)
+            key = self._key(person)
             earlier = next(iter(self._db.query(f"SELECT * {which}", mine)), None)
             if earlier is not None and earlier["note"] and not note:
                 note = key.open(f"note {earlier['id']}", earlier["note"])
+                at, until = datetime.fromisoformat(earlier["at"]), earlier["expires_at"]
             self._write(f"DELETE {which}", mine)
             if places:
                 self._write(
@@ -492,7 +497,7 @@ class Records:
                 {
                     "id": row, "person": person, "session": session, "number": number, "at": at.isoformat(),
                     "rating": rating, "note": key.seal(f"note {row}", note) if note else None,
-                    "until": self._until("feedback", at),
+                    "until": until,
                 },
             )  # fmt: skip
 
@@ -580,8 +585,8 @@ class Records:
         token = self._key(person).seal(f"value {attribute}", value)
         with self._db.atomic():
             done = self._db.execute(
-                "UPDATE attributes SET value = :value WHERE person = :p AND attribute = :a",
-                {"value": token, "p": person, "a": attribute},
+                "UPDATE attributes SET value = :value WHERE person = :p AND attribute = :a AND expires_at > :now",
+                {"value": token, "p": person, "a": attribute, "now": self._clock().isoformat()},
             )
         return bool(done.rowcount)
 
@@ -644,26 +649,26 @@ class Records:
                     continue
                 done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608
                 counts[table] = done.rowcount
+            self._db.execute("DELETE FROM holds WHERE person = ?", [person])
         return {table: count for table, count in counts.items() if count}
 
     def withdrew(self, person: str, at: datetime) -> None:
-        """Every yes was taken back: what is counted from that gets its date."""
+        """A yes to keeping or to chatting was taken back: what is counted from that gets its date, never a later one."""
         for table in PERSONAL[1:]:
             for category in TABLES[table].categories:
                 if self._rules.counted_from(category) != "withdrawal":
                     continue
-                for row in list(
-                    self._db.query(
-                        f"SELECT rowid AS number, {COLLECTED[table]} AS at FROM {table}"  # noqa: S608 (our own names)
-                        " WHERE person = :person AND category = :category",
-                        {"person": person, "category": category},
-                    )
-                ):
+                rows = self._db.query(
+                    f"SELECT rowid AS number, {COLLECTED[table]} AS at, expires_at FROM {table}"  # noqa: S608 (our own names)
+                    " WHERE person = :person AND category = :category",
+                    {"person": person, "category": category},
+                )
+                for row in list(rows):
                     until = self._rules.until(category, datetime.fromisoformat(row["at"]), withdrawn=at)
                     with self._db.atomic():
                         self._db.execute(
                             f"UPDATE {table} SET expires_at = ? WHERE rowid = ?",  # noqa: S608 (our own names)
-                            [until.isoformat(), row["number"]],
+                            [min(until.isoformat(), row["expires_at"]), row["number"]],
                         )
 
     def redate(self, *, most: int = 2000) -> int:
@@ -709,16 +714,11 @@ class Records:
             )
             at = datetime.fromisoformat(seen["last_at"]) if seen else at
         elif counted == "withdrawal":
-            newest = next(
-                iter(
-                    self._db.query(
-                        "SELECT at, granted FROM consents WHERE person = ? AND scope = ? ORDER BY id DESC LIMIT 1",
-                        [person, Scope.KEEP.value],
-                    )
-                ),
-                None,
-            )
-            withdrawn = datetime.fromisoformat(newest["at"]) if newest and not newest["granted"] else None
+            first = self._db.execute(
+                "SELECT min(at) FROM consents WHERE person = ? AND scope IN (?, ?) AND granted = 0 AND at >= ?",
+                [person, Scope.KEEP.value, Scope.CHAT.value, row["at"]],
+            ).fetchone()[0]
+            withdrawn = datetime.fromisoformat(first) if first else None
         return self._rules.until(category, at, withdrawn=withdrawn).isoformat()
 
     # ------------------------------------------------------------------------------------------- legal hold

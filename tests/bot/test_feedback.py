@@ -92,6 +92,46 @@ async def test_a_note_that_is_too_long_is_screened_and_left_out(
     assert any(w.resources for w in moves)
 
 
+async def test_a_note_of_no_answer_is_screened_all_the_same(
+    conversation: Conversation, keeping: Keeping
+) -> None:
+    (told,) = [w async for w in conversation.rate(helped=None, note="fine", number=99)]
+    assert "wasn't kept" in told.text and not await kept(keeping)
+    moves = [
+        w async for w in conversation.rate(helped=None, note="I am going to kill myself tonight", number=99)
+    ]
+    assert any(w.resources for w in moves)
+
+
+async def test_while_there_is_danger_a_note_is_answered_as_a_message(
+    conversation: Conversation, keeping: Keeping
+) -> None:
+    _ = [w async for w in conversation.receive("I am going to kill myself tonight")]
+    moves = await rated(conversation, helped=False, note="you did not help at all")
+    assert not any("noted" in w.text for w in moves) and not await kept(keeping)
+
+
+async def test_a_models_opinion_can_raise_a_note(conversation: Conversation, keeping: Keeping) -> None:
+    async def opinion(text: str, budget: Any) -> RiskLevel:
+        del text, budget
+        return RiskLevel.IMMINENT
+
+    conversation._parts = replace(conversation._parts, opinion=opinion)
+    moves = await rated(conversation, helped=False, note="the kettle knows")
+    assert any(w.resources for w in moves) and not await kept(keeping)
+
+
+async def test_whatever_fails_inside_ends_in_kind_words_and_help(
+    conversation: Conversation, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("the kettle knows")
+
+    monkeypatch.setattr(Conversation, "_screened", broken)
+    (told,) = await rated(conversation, helped=False, note="the kettle knows")
+    assert told.resources and not await kept(keeping)
+
+
 async def test_where_it_cannot_be_written_the_person_is_told(
     conversation: Conversation, keeping: Keeping
 ) -> None:

@@ -192,6 +192,32 @@ def test_a_note_that_tells_of_danger_is_answered_with_help(page: Page, study: Se
     assert page.locator("main strong").count() or "**" not in shown
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"turn": "1", "rate": "helped"}, {"turn": "99", "rate": "helped"}, {"turn": "1", "rate": "maybe"}, {"turn": "1"}, {},
+        {"turn": "one", "rate": "not"}, {"turn": "9" * 5000, "rate": "not"}, {"turn": "-1", "rate": "not", "other": "x"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("known", [True, False])
+def test_whatever_is_wrong_with_the_form_a_note_is_screened(
+    form: dict[str, str], known: bool, page: Page, study: Server
+) -> None:
+    if known:
+        answer(page, study.url, yes={"chat", "keep"})
+    for note in ("I am going to kill myself tonight", "x " * 3000 + " I am going to kill myself tonight"):
+        told = page.request.post(study.url + "/feedback", form={**form, "note": note})
+        assert told.ok and "999" in told.text() and "/help" in told.text()
+    told = page.request.post(study.url + "/feedback", form={**form, "note": "all fine"})
+    assert told.ok and "/help" in told.text()
+
+
+def test_a_page_of_feedback_of_nothing_shows_help(page: Page, study: Server) -> None:
+    for query in ("", "?turn=0", "?turn=" + "9" * 5000, "?turn=x&rate=y"):
+        told = page.request.get(study.url + "/feedback" + query)
+        assert told.ok and "Get help now" in told.text()
+
+
 def test_who_agreed_to_nothing_but_chatting_is_not_asked_to_rate(page: Page, study: Server) -> None:
     answer(page, study.url, yes={"chat"})
     chat(page, study, "how do I ask for a day off?")

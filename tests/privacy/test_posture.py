@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from bot.posturing import ROOT, examined
 from bot.settings import read_settings
 from bot.sweeping import Heads
 from bot.web.audit_page import audit_page
+from policies import retention
 from privacy.posture import BROKEN, KEPT, PROMISES, UNCHECKED, Posture
+from privacy.retention import RetentionSweep
 from privacy.vault import new_master_key
 from tests.conftest import Clock, keeping_in
 from tests.privacy.test_retention import HOST, OTHER, PERSON, fill
@@ -139,6 +142,13 @@ def old_chainlit(data: Path, root: Path) -> None:
     lock.write_text(text)
 
 
+def old_export(data: Path, root: Path) -> None:
+    (data / "exports").mkdir()
+    (data / "exports" / "export-1.json").write_text("{}")
+    (data / "exports" / "export-1.json").chmod(0o644)
+    os.utime(data / "exports" / "export-1.json", (1_700_000_000,) * 2)
+
+
 def broken_chain(data: Path, root: Path) -> None:
     database(
         "audit.db", "DROP TRIGGER events_stay; UPDATE events SET counts = '{\"rows\": 0}' WHERE number = 3"
@@ -167,6 +177,29 @@ VIOLATIONS = {
     "table without rule": (
         database("study.db", "CREATE TABLE notes (id INTEGER PRIMARY KEY, person TEXT, text TEXT)"),
         {("record", "study.db: notes")},
+    ),
+    "old copy of somebody's data, readable by all": (
+        old_export, {("retention", "exports"), ("secrets", "exports/export-1.json")},
+    ),
+    "transcript without consent to research": (
+        database("study.db", "UPDATE consents SET granted = 0 WHERE scope = 'research'"),
+        {("consent", "study.db, consent to research")},
+    ),
+    "answers that should have faded": (
+        database("study.db", "UPDATE sessions SET fades_at = '2026-11-01T00:00:00+00:00'"),
+        {("retention", "sessions.state")},
+    ),
+    "a key that seals nothing": (
+        database("keys.db", "INSERT INTO data_keys SELECT 'gone-before', wrapped, NULL, audit_wrapped, made_at FROM data_keys"),
+        {("retention", "keys.db")},
+    ),
+    "counts older than their rule": (
+        database("study.db", "INSERT INTO referrals VALUES ('2010-01', 'imminent', 'suicide', 'GB', 3)"),
+        {("retention", "counts")},
+    ),
+    "pseudonym dated for ever": (
+        database("study.db", "UPDATE participants SET expires_at = '9999-01-01T00:00:00+00:00'"),
+        {("retention", "participants")},
     ),
     "somebody erased is back": (
         database(
@@ -220,6 +253,72 @@ def test_a_row_that_expired_since_the_last_slot_is_not_overdue(
     at = (clock() - timedelta(minutes=5)).isoformat()
     database("study.db", f"UPDATE feedback SET expires_at = '{at}'")(seeded.directory, root)
     assert looked(clock, root).findings == []
+
+
+def test_while_the_sweep_of_a_slot_may_be_running_its_rows_are_not_overdue(
+    seeded: Keeping, clock: Clock, root: Path
+) -> None:
+    """The sweep is at 17 minutes past; a row expired within the hour before."""
+    clock.time = clock.time.replace(minute=17, second=1)
+    at = clock.time.replace(minute=0).isoformat()
+    database("study.db", f"UPDATE feedback SET expires_at = '{at}'")(seeded.directory, root)
+    assert looked(clock, root).findings == []
+    clock.move(minutes=10)
+    assert broken(looked(clock, root)) == {("retention", "feedback")}
+
+
+@pytest.mark.parametrize(
+    ("keep", "collected"), [("6 months", "2027-03-15"), ("1 month", "2027-01-20"), ("1 year", "2027-06-01")]
+)
+def test_months_of_different_length_are_no_breach(  # noqa: PLR0917
+    keep: str, collected: str, clock: Clock, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = retention.PATH.read_text().replace(
+        "    keep: 30 days\n    reason: What the dialogue", f"    keep: {keep}\n    reason: What the dialogue"
+    )
+    (tmp_path / "rules.yaml").write_text(
+        text.replace("keep: 1 year\n    reason: Redacted", "keep: 3 years\n    reason: Redacted")
+    )
+    monkeypatch.setenv("RAISE_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("RAISE_RETENTION_FILE", str(tmp_path / "rules.yaml"))
+    clock.time = datetime.fromisoformat(collected).replace(tzinfo=UTC)
+    made: Any = keeping_in(
+        tmp_path / "data", clock=clock, send_to=HOST, rules=retention.load(tmp_path / "rules.yaml")
+    )
+    made.call(lambda _: fill(made, clock))
+    for _ in range(4):
+        assert not [f for f in looked(clock, root).findings if "longer" in f.what]
+        clock.move(days=9)
+        made.call(lambda _: RetentionSweep(made.swept(), clock().isoformat()).run())
+    made.close()
+
+
+def test_a_secret_that_a_manager_mounted_is_not_ours_to_judge(
+    seeded: Keeping, clock: Clock, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = tmp_path / "mount" / "key"
+    key.parent.mkdir()
+    key.write_text(new_master_key())
+    key.chmod(0o444)
+    monkeypatch.setenv("RAISE_MASTER_KEY_FILE", str(key))
+    assert broken(looked(clock, root)) == {("secrets", "key")}
+    monkeypatch.setattr("privacy.vault.MOUNTED", (key.parent,))
+    assert looked(clock, root).findings == []
+
+
+def test_wrong_use_is_no_broken_promise(
+    seeded: Keeping, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.errors import SettingsError
+
+    binary = tmp_path / "binary"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for words in (
+        ["verify-log", "--heads", str(binary)], ["verify-log", str(binary)],
+        ["audit", "--quick", "--root", str(root), "--html", "/nonexistent/x.html"],
+    ):  # fmt: skip
+        done = CliRunner().invoke(cli, ["privacy", *words])
+        assert isinstance(done.exception, SettingsError), words
 
 
 def test_a_log_that_was_cut_is_found_by_the_head_beside_it(seeded: Keeping, clock: Clock, root: Path) -> None:

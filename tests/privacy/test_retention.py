@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
 
 from bot.keeping import Keeping, SteadyClock
+from bot.settings import read_settings
 from bot.sweeping import Heads, Sweeper
 from policies import retention
 from privacy.audit import read_heads
@@ -612,3 +614,260 @@ def test_a_lease_is_a_matter_of_one_database(tmp_path: Path, clock: Clock) -> No
     second.take()
     one.close()
     two.close()
+
+
+# ------------------------------------------------------------------------------------------------ found by a reviewer
+
+
+async def test_who_comes_back_while_keys_go_keeps_theirs(keeping: Keeping, clock: Clock) -> None:
+    many = 450
+
+    def people() -> None:
+        for number in range(many):
+            keeping.vault.key(f"p-{number:04d}", at=clock().isoformat())
+
+    await keeping.run(people)
+    clock.move(hours=2)
+    run = await keeping.run(lambda: RetentionSweep(keeping.swept(), "slot"))
+    while await keeping.run(run.step):
+        if 0 < run.report.keys < many:
+            break
+    assert 0 < run.report.keys < many, "between two batches"
+    await keeping.run(fill, keeping, clock, f"p-{many - 1:04d}")
+    report = await keeping.run(run.run)
+    assert report.keys == many - 1
+    assert await keeping.kept(f"p-{many - 1:04d}") is not None, "what they just kept opens"
+
+
+async def test_keys_are_taken_under_the_lock_under_which_they_are_destroyed(
+    keeping: Keeping, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process that keeps something must not hold a key from before the sweep's lock."""
+    seen: list[bool] = []
+    made = keeping.vault.key
+
+    def key(subject: str, **more: Any) -> Any:
+        seen.append(keeping.store.db.conn.in_transaction)
+        return made(subject, **more)
+
+    await keeping.run(fill, keeping, clock)
+    monkeypatch.setattr(keeping.vault, "key", key)
+    await keeping.run(fill, keeping, clock)
+    assert seen.count(True) >= 4 and seen.count(False) == 1, "all but the test's own"
+
+
+@pytest.mark.parametrize("failing", [OSError("disk"), StoreError("busy"), ValueError("odd")])
+async def test_what_fails_beside_a_step_does_not_stop_the_sweeps_to_come(
+    failing: Exception, keeping: Keeping, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: Path) -> None:
+        raise failing
+
+    monkeypatch.setattr("bot.keeping.shorten", broken)
+    monkeypatch.setattr("privacy.retention.LONG_LOG", 0)
+    await keeping.run(fill, keeping, clock)
+    clock.move(days=400)
+    if isinstance(failing, ValueError):
+        with pytest.raises(ValueError, match="odd"):
+            await keeping.sweep("slot")
+    else:
+        await keeping.sweep("slot")
+    monkeypatch.undo()
+    assert (await keeping.sweep("next"))[0][-1].is_clean
+    pragma = await keeping.run(lambda: keeping.store.db.execute("PRAGMA wal_autocheckpoint").fetchone()[0])
+    assert pragma == 1000, "set back"
+
+
+async def test_one_key_that_does_not_open_stops_nothing(
+    keeping: Keeping, clock: Clock, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await keeping.run(fill, keeping, clock)
+    await keeping.run(fill, keeping, clock, OTHER)
+    foreign = Fernet(Fernet.generate_key()).encrypt(Fernet.generate_key()).decode()
+    await keeping.run(
+        lambda: keeping.vault._db.execute(
+            "UPDATE data_keys SET wrapped = ? WHERE subject = ?", [foreign, PERSON]
+        )
+    )
+    await keeping.run(keeping.vault._ready.clear)
+    clock.move(days=8)
+    sweeper = Sweeper(keeping, Heads(file=tmp_path / "heads"), passed=lambda: 8 * 86400.0, again=0.01)
+    sweeper._began_passed = 0.0
+    with caplog.at_level(logging.DEBUG):
+        await sweeper.sweep()
+    assert await rows(keeping, "attributes", "volatile_attribute") == 0
+    assert PERSON not in caplog.text
+
+
+async def test_a_hold_that_a_backup_brings_back_keeps_nobody_from_the_chat(
+    keeping: Keeping, clock: Clock, tmp_path: Path
+) -> None:
+    await keeping.run(fill, keeping, clock)
+    await keeping.run(lambda: keeping.records.hold(PERSON, why="case 7", by="court"))
+    older = {
+        p.name: p.read_bytes() for p in (tmp_path / "data").glob("*.db*") if not p.name.startswith("audit")
+    }
+    await keeping.run(lambda: keeping.records.release(PERSON))
+    await keeping.run(keeping.rights.erase_all, PERSON)
+    keeping.close()
+    for name in ("study.db", "study.db-wal", "study.db-shm", "keys.db", "keys.db-wal", "keys.db-shm"):
+        (tmp_path / "data" / name).unlink(missing_ok=True)
+    for name, raw in older.items():
+        (tmp_path / "data" / name).write_bytes(raw)
+    again: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST)
+    assert await again.run(again.records.persons) == []
+    again.close()
+    keeping.close = lambda: None  # type: ignore[method-assign]
+
+
+async def test_a_hold_that_ran_out_stands_in_no_erasures_way(keeping: Keeping, clock: Clock) -> None:
+    await keeping.run(fill, keeping, clock)
+    await keeping.run(lambda: keeping.records.hold(PERSON, why="case 7", by="court"))
+    clock.move(days=3 * 366)
+    receipt = await keeping.run(keeping.rights.erase_all, PERSON)
+    assert receipt.residue.found == ()
+
+
+async def test_a_tap_revives_no_note_and_prolongs_none(keeping: Keeping, clock: Clock) -> None:
+    await keeping.run(fill, keeping, clock)
+    session = (await keeping.run(keeping.rights.held, PERSON))[-2].fields["session"]
+
+    def tap() -> None:
+        keeping.records.keep_feedback(
+            grant(keeping, PERSON, ToKeep), person=PERSON, session=session, number=2, rating=0, note=""
+        )
+
+    async def notes() -> list[tuple[str | None, str]]:
+        held = await keeping.run(keeping.rights.held, PERSON)
+        return [(h.fields["note"], h.expires_at.date().isoformat()) for h in held if h.table == "feedback"]
+
+    assert await notes() == [("too long", "2026-12-29")]
+    clock.move(days=29)
+    await keeping.run(tap)
+    assert await notes() == [("too long", "2026-12-29")], "the sentence keeps the time it had"
+    clock.move(days=1)
+    assert await notes() == []
+    await keeping.run(tap)
+    assert await notes() == [(None, "2027-01-28")], "a new tap, without the old sentence"
+
+
+@pytest.mark.parametrize("scope", [Scope.KEEP, Scope.CHAT])
+async def test_a_no_on_the_page_of_consent_is_a_withdrawal(
+    scope: Scope, clock: Clock, tmp_path: Path
+) -> None:
+    after = "    keep: withdrawal + 7 days\n    at_most: 2 years\n    reason: Long"
+    rules = with_rules(tmp_path, "    keep: 30 days\n    reason: Long", after)
+    kept: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST, rules=rules)
+    await kept.run(fill, kept, clock)
+    clock.move(days=10)
+    await kept.answer(PERSON, scope, granted=False)
+    until = clock() + timedelta(days=7)
+
+    async def date() -> str:
+        return str(
+            await kept.run(lambda: kept.store.db.execute("SELECT expires_at FROM sessions").fetchone()[0])
+        )
+
+    assert await date() == until.isoformat()
+    clock.move(days=1)
+    await kept.answer(PERSON, scope, granted=True)
+    clock.move(days=1)
+    await kept.answer(PERSON, scope, granted=False)
+    assert await date() == until.isoformat(), "a second no postpones nothing"
+    await kept.answer(PERSON, scope, granted=True)
+    await kept.run(lambda: kept.store.db.execute("DELETE FROM own"))
+    await kept.run(kept.records.redate)
+    assert await date() == until.isoformat(), "nor does agreeing again"
+    kept.close()
+
+
+async def test_the_proof_of_a_consent_lives_as_long_as_what_rests_on_it(clock: Clock, tmp_path: Path) -> None:
+    rules = with_rules(
+        tmp_path, "    keep: 3 years\n    reason: Proof", "    keep: 10 days\n    reason: Proof"
+    )
+    kept: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST, rules=rules)
+    await kept.run(fill, kept, clock)
+    clock.move(days=10)
+    assert "consent" not in (await done(kept, "a")).deleted
+    clock.move(days=400)
+    assert (await done(kept, "b")).deleted["consent"] == len(Scope)
+    kept.close()
+
+
+async def test_a_change_of_rules_is_swept_for_at_the_next_start(clock: Clock, tmp_path: Path) -> None:
+    first: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST)
+    await first.run(fill, first, clock)
+    clock.move(days=2)
+    await first.sweep(last_slot(first.rules.sweep, clock()).isoformat())
+    first.close()
+    rules = with_rules(tmp_path, "    keep: 30 days\n    reason: Long", "    keep: 1 day\n    reason: Long")
+    again: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST, rules=rules)
+    await Sweeper(again, Heads(file=tmp_path / "heads"), passed=lambda: 0.0).sweep()
+    assert await rows(again, "sessions", "session") == 0
+    again.close()
+
+
+async def test_two_scheduled_sweeps_do_not_overlap_and_both_can_be_stopped(
+    keeping: Keeping, clock: Clock, tmp_path: Path
+) -> None:
+    await keeping.run(lambda: [fill(keeping, clock, f"p-{n}", sessions=5) for n in range(10)])
+    clock.move(days=400)
+    sweeper = Sweeper(keeping, Heads(file=tmp_path / "heads"), passed=lambda: 0.0)
+    sweeper._began = clock()
+    one, two = asyncio.ensure_future(sweeper.sweep()), asyncio.ensure_future(sweeper.sweep())
+    await asyncio.sleep(0.02)
+    await sweeper.stop()
+    assert one.cancelled() and two.cancelled()
+    assert await keeping.run(lambda: keeping.store.db["leases"].count) == 0
+
+
+async def test_a_reader_in_the_way_does_not_hold_up_the_chat(
+    keeping: Keeping, clock: Clock, tmp_path: Path
+) -> None:
+    await keeping.run(fill, keeping, clock)
+    reader = sqlite3.connect(tmp_path / "data" / "study.db")
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM turns").fetchone()
+    clock.move(days=400)
+    report = await done(keeping)
+    reader.close()
+    assert report.wal_bytes > 0 and not report.is_clean, "said so"
+    assert report.longest_ms < 1000
+    assert (await done(keeping, "after")).is_clean
+
+
+def test_a_hold_is_set_on_somebody_and_lifting_it_sweeps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from click.testing import CliRunner
+
+    from bot.cli import cli
+    from bot.errors import SettingsError
+
+    monkeypatch.setenv("RAISE_DATA_DIR", str(tmp_path / "demo"))
+
+    def ran(*words: str) -> Any:
+        return CliRunner().invoke(cli, ["privacy", *words])
+
+    refused = ran("hold", "nobody", "--why", "case 7", "--by", "court")
+    assert isinstance(refused.exception, SettingsError)
+    assert ran("hold", PERSON, "--why", "case 7").exit_code == 2
+    from bot.assembly import keeping as opened
+
+    real = opened(read_settings())
+    real.call(lambda _: real.records.add_consent(PERSON, old_record()))
+    real.close()
+    assert ran("hold", PERSON, "--why", "case 7", "--by", "court").exit_code == 0
+    assert "case 7" in ran("hold").output
+    assert "1 held back" in ran("purge").output
+    assert ran("hold", PERSON, "--release").output == "lifted\n"
+    assert "nothing" in ran("purge", "--dry-run").output.split("\n")[0], (
+        "the sweep that lifting begins has taken it"
+    )
+    assert ran("hold", PERSON, "--release").exit_code == 1
+
+
+def old_record() -> ConsentRecord:
+    return ConsentRecord(
+        scope=Scope.CHAT, version="1", destination="", granted=True, at=datetime(2020, 1, 1, tzinfo=UTC)
+    )
