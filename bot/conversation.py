@@ -283,6 +283,8 @@ class Conversation:
                 yield await self._worded(move, step.session)
 
     async def _turn(self, text: str, *, chosen: bool) -> AsyncGenerator[Words, None]:
+        if self._parts.keeping is not None:
+            self._session = self._parts.keeping.still_true(self._session)
         before = self._session
         text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -192,13 +192,13 @@ class Keeping:
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
         self.rights.replay_erasures()
-        self.redated = self.records.redate()
         try:
             self.audit.note_change(
                 EventKind.POLICY, f"{self.rules.digest[:32]} {version.sha256[:32]}", at=self._clock()
             )
         except PrivacyError as failed:
             log.error("the policies in force were not logged: %s", type(failed).__name__)
+        self.redated = self.records.redate()
         if self.redated:
             log.warning("the retention rules have changed: %d records have another date now", self.redated)
 
@@ -299,17 +299,23 @@ class Keeping:
 
         def note() -> None:
             at = self._clock()
+            if granted:
+                if scope in KEPT_FOR_LATER and not self.audit.was_erased(person):
+                    self.vault.key(person, at=at.isoformat())
+                self._log_consent(person, scope, granted=True, at=at)
             self.ledger.answer(person, scope, granted=granted, at=at)
-            if not granted and scope in (Scope.KEEP, Scope.CHAT):
-                self.records.withdrew(person, at)
-            if granted and scope in KEPT_FOR_LATER and not self.audit.was_erased(person):
-                self.vault.key(person, at=at.isoformat())
-            self._log_consent(person, scope, granted=granted, at=at)
+            if not granted:
+                if scope in (Scope.KEEP, Scope.CHAT):
+                    self.records.withdrew(person, at)
+                self._log_consent(person, scope, granted=False, at=at)
 
         await self.run(note)
 
     def _log_consent(self, person: str, scope: Scope, *, granted: bool, at: datetime) -> None:
-        """In the audit log, for who has a key and so may be named there; a no holds even where it cannot be logged."""
+        """In the audit log, for who has a key and so may be named there.
+
+        A yes is logged first, and is none where that fails; a no holds at once, even where it cannot be logged.
+        """
         key = self.vault.audit_key(person)
         if key is None:
             return
@@ -343,6 +349,16 @@ class Keeping:
                 self._log_consent(person, scope, granted=False, at=at)
 
         await self.run(take_back)
+
+    def still_true(self, session: Session) -> Session:
+        """A session without the answers that have outlived their rule, as it lies in memory for as long as somebody chats."""
+        now = self._clock()
+        for attribute in tuple(session.profile):
+            answer = session.profile.get(attribute)
+            category = "volatile_attribute" if attribute in VOLATILE else "stable_attribute"
+            if answer is not None and self.rules.until(category, answer.at) <= now:
+                session = replace(session, profile=session.profile.without(attribute))
+        return session
 
     async def may_send(self, person: str) -> Grant[ToSend] | None:
         """The grant to send, as it stands now."""

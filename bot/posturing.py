@@ -21,6 +21,7 @@ from bot.settings import Mode, Settings
 from bot.sweeping import HEADS
 from bot.web.shield import CSP
 from policies import consent, crisis
+from privacy import hipaa
 from privacy.audit import read_heads
 from privacy.consent import ConsentVersion
 from privacy.errors import AuditBroken, RedactionFailed
@@ -314,9 +315,15 @@ def measured(settings: Settings) -> Measured:
             low, high = wilson(hits, of)
             table.append({"set": name, "what": what, "hits": hits, "of": of, "low": low, "high": high})
     by_type = []
-    for kind, (many, covered) in sorted(cased.by_type.items()):
+    for kind in sorted({*cased.by_type, *cased.found_by_type}):
+        many, covered = cased.by_type.get(kind, (0, 0))
+        taken_out, right = cased.found_by_type.get(kind, (0, 0))
         low, high = wilson(covered, many)
-        by_type.append({"kind": kind, "covered": covered, "of": many, "low": low, "high": high})
+        right_low, right_high = wilson(right, taken_out)
+        by_type.append({
+            "kind": kind, "covered": covered, "of": many, "low": low, "high": high, "right": right, "found": taken_out,
+            "right_low": right_low, "right_high": right_high,
+        })  # fmt: skip
     texts = list(_must_pass())
     try:
         redactor.redact("a" * (LONGEST + 1))
@@ -325,7 +332,7 @@ def measured(settings: Settings) -> Measured:
         refuses = True
     return Measured(
         table=table, by_type=by_type, changed=sum(bool(spans(t)) for t in texts), passed=len(texts), refuses=refuses,
-        known_gaps=list(KNOWN_GAPS),
+        hipaa=hipaa.measured({kind: cased.by_type.get(kind, (0, 0)) for kind in hipaa.KINDS}), known_gaps=list(KNOWN_GAPS),
     )  # fmt: skip
 
 

@@ -127,7 +127,8 @@ class Measured:
 
     Attributes:
         table: what, hits, of, low, high: counts with 95 % Wilson intervals.
-        by_type: kind, covered, of, low, high.
+        by_type: kind, covered, of, low, high; right, found, right_low, right_high.
+        hipaa: the 18 classes, with labelled spans of their kinds and how many were covered.
         changed: how many of the texts that must pass unchanged did not.
         passed: of how many.
         refuses: whether a message over the limit is refused.
@@ -136,6 +137,7 @@ class Measured:
 
     table: Sequence[Mapping[str, Any]]
     by_type: Sequence[Mapping[str, Any]]
+    hipaa: Sequence[Mapping[str, Any]]
     changed: int
     passed: int
     refuses: bool
@@ -244,10 +246,10 @@ class Examination:
             retention=retention,
             sweeps=[asdict(r) for r in reports(self.found.store)],
             coming=coming(self.found.store, self.now, days=30),
-            encryption=encryption,
+            encryption={**encryption, **_rotations(events)},
             redaction=redaction,
             outbound=self._outbound(),
-            consent={**consent, "withdrawals": _withdrawals(events)},
+            consent={**consent, **_withdrawals(events)},
             rights=_rights(events),
             escalations=self._escalations(events),
             log=log,
@@ -656,9 +658,25 @@ def _counts(events: Iterable[AuditEvent], *kinds: EventKind) -> Iterable[dict[st
                 continue
 
 
-def _withdrawals(events: Sequence[AuditEvent]) -> int:
-    """How often a yes was taken back, or refused."""
-    return sum(not counts.get("granted", True) for counts in _counts(events, EventKind.CONSENT))
+def _withdrawals(events: Sequence[AuditEvent]) -> dict[str, Any]:
+    """How often a yes was taken back or refused, and how long it then took to an erasure, where one was asked for."""
+    said_no: dict[str, datetime] = {}
+    count, hours = 0, []
+    for event in events:
+        if event.kind == EventKind.CONSENT.value and not json.loads(event.counts).get("granted", True):
+            count += 1
+            said_no.setdefault(event.subject, datetime.fromisoformat(event.at))
+        elif event.kind == EventKind.ERASURE.value and event.subject in said_no:
+            hours.append(
+                (datetime.fromisoformat(event.at) - said_no.pop(event.subject)).total_seconds() / 3600
+            )
+    return {"withdrawals": count, "hours_to_erasure_median": round(median(hours), 2) if hours else None}
+
+
+def _rotations(events: Sequence[AuditEvent]) -> dict[str, Any]:
+    """How often keys were changed, and when last."""
+    ends = [e.at for e in events if e.kind == EventKind.KEYS.value and "begun" not in e.counts]
+    return {"rotations": len(ends), "last_rotation": ends[-1][:10] if ends else ""}
 
 
 def _rights(events: Sequence[AuditEvent]) -> dict[str, Any]:

@@ -267,6 +267,7 @@ class Rights:
         Raises:
             KeysUnusable: a data key opens under none of the master keys.
         """
+        self._audit.append(EventKind.KEYS, at=self._clock(), counts={"begun": True, "data": data})
         counts = {"values": 0}
         if data:
             subjects = list(self._vault.subjects())

@@ -38,6 +38,7 @@ class RedactionScore:
         clean: messages without.
         altered: of them, those in which something was redacted.
         by_type: spans and covered by type.
+        found_by_type: redactions, and those that touch a labelled span, by the type they were given.
     """
 
     spans: int = 0
@@ -49,6 +50,7 @@ class RedactionScore:
     clean: int = 0
     altered: int = 0
     by_type: dict[str, tuple[int, int]] = field(default_factory=dict)
+    found_by_type: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def shipped(path: Path | None = None) -> tuple[Labelled, ...]:
@@ -78,6 +80,10 @@ def score(cases: Iterable[Labelled], redact: Callable[[str], Sequence[Span]]) ->
             total.by_type[kind] = (many + 1, well + gone)
             total.spans, total.covered = total.spans + 1, total.covered + gone
             every = every and gone
+        for found in spans:
+            many, well = total.found_by_type.get(found.type, (0, 0))
+            is_right = any(found.start < b and a < found.end for a, b, _ in case.spans)
+            total.found_by_type[found.type] = (many + 1, well + is_right)
         for start, end in _merged(spans):
             total.found += 1
             total.right += any(start < b and a < end for a, b, _ in case.spans)

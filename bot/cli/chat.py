@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import secrets
 import sys
 import textwrap
@@ -26,6 +27,8 @@ from policies import crisis
 from policies.attributes import Attribute
 from privacy.consent import Scope
 from privacy.detector import Detector
+
+_CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,10 @@ def chat(
         raise click.UsageError("--arm context-rich needs --profile FILE")
     if arm == Arm.AGENT.value and not settings.model_base_url:
         raise click.UsageError("--arm agent lets a model choose: set RAISE_MODEL_BASE_URL and RAISE_MODEL")
+    if person and not _CODE.fullmatch(person):
+        raise click.UsageError(
+            "--person is a code that names nobody: up to 64 letters, digits, '-', '_' or '.'"
+        )
     where = (country or settings.country).upper() or None
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")

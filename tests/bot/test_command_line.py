@@ -84,3 +84,9 @@ def test_a_profile_that_names_no_attribute_is_refused(tmp_path: Path) -> None:
     (tmp_path / "p.json").write_text('{"shoe_size": "44"}')
     done = run("chat", "--json", "--arm", "context-rich", "--profile", str(tmp_path / "p.json"))
     assert done.returncode == 2 and "shoe_size" in done.stderr
+
+
+def test_a_name_is_no_code_to_keep_under(tmp_path: Path) -> None:
+    done = run("chat", "--json", "--person", "Zebulonia Quartermaine", RAISE_DATA_DIR=str(tmp_path))
+    assert done.returncode == 2 and "names nobody" in done.stderr
+    assert "Zebulonia" not in done.stderr and not any(tmp_path.iterdir())

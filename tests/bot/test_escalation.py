@@ -293,3 +293,32 @@ def test_what_people_are_told_follows_the_level_that_is_set(monkeypatch: pytest.
     monkeypatch.setenv("RAISE_ON_CALL_LEVEL", "none")
     with pytest.raises(SettingsError, match="RAISE_ON_CALL_LEVEL"):
         read_settings()
+
+
+async def test_the_head_of_the_audit_log_is_sent_signed(
+    hook: Hook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bot.sweeping import Heads, Sweeper
+    from tests.conftest import keeping_in
+
+    hook.failures = 1
+    monkeypatch.setenv("RAISE_AUDIT_WEBHOOK", f"http://127.0.0.1:{hook.port}/hook")
+    with pytest.raises(SettingsError, match="RAISE_AUDIT_WEBHOOK needs RAISE_AUDIT_WEBHOOK_SECRET"):
+        Heads.of(read_settings())
+    monkeypatch.setenv("RAISE_AUDIT_WEBHOOK_SECRET", SECRET)
+    monkeypatch.setenv("RAISE_DATA_DIR", str(tmp_path))
+    keeping: Any = keeping_in(tmp_path)
+    sweeper = Sweeper(keeping, Heads.of(read_settings()))
+    await sweeper.sweep()
+    await sweeper.sweep()
+    head = await keeping.run(keeping.audit.head)
+    keeping.close()
+    (headers, body) = hook.received[-1]
+    assert json.loads(body) == {"number": str(head.number), "hash": head.hash, "at": head.at}
+    signed = hmac.new(
+        SECRET.encode(), headers["x-raise-timestamp"].encode() + b"." + body, hashlib.sha256
+    ).hexdigest()
+    assert headers["x-raise-signature"] == f"sha256={signed}"
+    monkeypatch.setenv("RAISE_AUDIT_WEBHOOK", "http://auditor.example/hook")
+    with pytest.raises(SettingsError, match="needs https"):
+        Heads.of(read_settings())

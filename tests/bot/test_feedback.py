@@ -14,6 +14,7 @@ from bot.conversation import LONGEST_ANSWERED, Conversation
 from bot.keeping import Keeping
 from bot.parts import Parts
 from bot.risk.verdict import RiskLevel
+from policies.attributes import Attribute
 from privacy.consent import Scope
 from privacy.store.records import Held
 from tests.conftest import InProcess, keeping_in
@@ -149,3 +150,23 @@ def test_programs_rate_on_a_line(tmp_path: Path) -> None:
     for wrong in ({"rate": "maybe"}, {"rate": "not", "note": 3}):
         with pytest.raises(SettingsError, match="line 3"):
             read_event(json.dumps(wrong), 3)
+
+
+async def test_an_answer_that_outlived_its_rule_leaves_a_chat_that_never_ended(
+    conversation: Conversation, clock: Any, keeping: Keeping, redactor: InProcess
+) -> None:
+    """Somebody who writes every day stays in memory; what they felt a week ago is not sent or shown any more."""
+    steady = conversation._parts.clock
+    keeping._clock = steady  # type: ignore[assignment]
+    _ = [w async for w in conversation.receive("my wife left and I've stopped going to work, what do I do?")]
+    _ = [w async for w in conversation.receive("I'm 41 and I feel ashamed and numb")]
+    known = set(conversation.session.profile)
+    assert known >= {Attribute.AGE, Attribute.EMOTION}
+    clock.move(days=7, seconds=-1)
+    assert set(keeping.still_true(conversation.session).profile) == known
+    clock.move(seconds=1)
+    _ = [w async for w in conversation.receive("thanks")]
+    assert (
+        Attribute.EMOTION not in conversation.session.profile
+        and Attribute.AGE in conversation.session.profile
+    )

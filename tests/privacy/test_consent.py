@@ -26,7 +26,7 @@ from privacy.consent import (
     ToKeep,
     ToSend,
 )
-from privacy.errors import ConsentMissing
+from privacy.errors import AuditBroken, ConsentMissing
 from tests.conftest import InProcess, keeping_in
 from tests.models.server import ModelServer
 from tests.models.test_failures import WORRY, parts_with
@@ -268,3 +268,15 @@ def test_a_text_with_a_missing_scope_or_an_unknown_placeholder_is_refused(tmp_pa
     (tmp_path / "en-2.yaml").write_text(good.replace("  contact:\n", "  contacts:\n"))
     with pytest.raises(PolicyFileError, match="contact"):
         consent.load(tmp_path / "en-2.yaml", values, has_outside=True, has_on_call=True, is_randomised=True)
+
+
+async def test_a_yes_that_cannot_be_logged_is_none_and_a_no_holds(tmp_path: Path) -> None:
+    keeping: Any = keeping_in(tmp_path)
+    await keeping.answer("ann", Scope.KEEP, granted=True)
+    await keeping.run(lambda: keeping.audit._db.execute("ALTER TABLE events RENAME TO away"))
+    with pytest.raises(AuditBroken):
+        await keeping.answer("ann", Scope.RESEARCH, granted=True)
+    assert not await keeping.allows("ann", Scope.RESEARCH)
+    await keeping.answer("ann", Scope.KEEP, granted=False)
+    assert not await keeping.allows("ann", Scope.KEEP)
+    keeping.close()

@@ -316,3 +316,19 @@ def test_the_tagger_was_trained_on_the_lines_that_are_here() -> None:
     assert told == {
         p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in (folder / "labelled").glob("lines_*.txt")
     }
+
+
+def test_every_kind_that_is_looked_for_or_labelled_belongs_to_a_hipaa_class() -> None:
+    from privacy import hipaa
+    from privacy.recognisers import PATTERNS
+    from privacy.scoring import shipped
+    from privacy.tagger import TYPES
+
+    assert len(hipaa.CLASSES) == 18
+    known = (
+        {pattern.type for pattern in PATTERNS} | set(TYPES) | {k for m in shipped() for _, _, k in m.spans}
+    )
+    assert known <= set(hipaa.KINDS)
+    assert [c for c, _, kinds in hipaa.CLASSES if not set(kinds) & known] == ["P", "Q"], (
+        "what is never taken in"
+    )
