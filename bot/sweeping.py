@@ -14,7 +14,7 @@ from bot.escalation import Webhook, signed
 from bot.keeping import Keeping
 from bot.settings import Settings
 from privacy.audit import AuditEvent, write_head
-from privacy.retention import SweepBusy
+from privacy.lease import SweepBusy
 from privacy.scheduler import last_slot
 
 HEADS = "audit-heads.txt"

@@ -9,7 +9,6 @@ over only from one that is dead. What is to happen is in the audit log first: wh
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
@@ -23,15 +22,15 @@ from sqlite_utils import Database
 
 from privacy.audit import AuditLog, EventKind
 from privacy.errors import PrivacyError, StoreError
+from privacy.lease import Lease
 from privacy.rights import Rights
 from privacy.store import NAME, Store
 from privacy.store.files import empty_log, open_database
-from privacy.store.records import Records, Rules, row_name
+from privacy.store.lifetimes import Rules
+from privacy.store.records import Records, row_name
 from privacy.store.schema import COLLECTED, PERSONAL, TABLES, TALLIED
 from privacy.vault import Vault
 
-LEASE: Final = "sweep"
-LEASE_SECONDS: Final = 120
 STEP_SECONDS, GENTLE_SECONDS = 0.05, 0.02
 """What one step may take of the thread that the chat uses too; and while somebody chats. Long steps cost less in all, as
 rows of many people share pages, which each step writes."""
@@ -47,10 +46,6 @@ SCANNED_BYTES: Final = 16_000_000
 FOLDERS: Final[Mapping[str, str]] = {"exports": "exports", "logs": "logs", "uploads": "uploads"}
 """Folders of the data directory, by category."""
 _SWEPT = (*reversed(PERSONAL[1:]), "holds", "participants")
-
-
-class SweepBusy(PrivacyError):
-    """Another process is sweeping."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,37 +287,7 @@ def coming(store: Store, now: datetime, *, days: int) -> list[dict[str, Any]]:
     )
 
 
-# ------------------------------------------------------------------------------------------------ the lease
-
-
-def _place() -> str:
-    """Where process numbers mean the same: this boot, this namespace."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        space = str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return os.uname().nodename
-    return f"{boot} {space}"
-
-
-def _born(pid: int) -> str:
-    """When a process began, in ticks since the boot; "" where there is none."""
-    try:
-        return (
-            Path(f"/proc/{pid}/stat")
-            .read_text(encoding="ascii", errors="replace")
-            .rsplit(")", 1)[1]
-            .split()[19]
-        )
-    except (OSError, IndexError):
-        return ""
-
-
-def _is_dead(lease: Mapping[str, Any], now: datetime) -> bool:
-    """Whether its holder is gone: by its process where that can be told, by its time otherwise."""
-    if lease["place"] == _place() and Path("/proc/self/stat").exists():
-        return _born(lease["pid"]) != str(lease["owner"]).split(" ")[1]
-    return str(lease["until"]) <= now.isoformat()
+# ------------------------------------------------------------------------------------------------ the sweep
 
 
 class Work(IntEnum):
@@ -344,60 +309,6 @@ def shorten(directory: Path) -> None:
         empty_log(database)
     finally:
         database.close()
-
-
-class Lease:
-    """The right to sweep, held in the database."""
-
-    def __init__(self, db: Database, clock: Callable[[], datetime]) -> None:
-        self._db, self._clock = db, clock
-        pid = os.getpid()
-        self.owner = f"{pid} {_born(pid)} {os.urandom(6).hex()}"
-
-    def take(self) -> None:
-        """Take it.
-
-        Raises:
-            SweepBusy: somebody who is alive holds it.
-        """
-        now = self._clock()
-        held = next(iter(self._db.query("SELECT * FROM leases WHERE name = ?", [LEASE])), None)
-        if held is not None and not _is_dead(held, now):
-            raise SweepBusy("another process is sweeping")
-        with self._db.atomic():
-            if held is not None:
-                self._db.execute("DELETE FROM leases WHERE name = ? AND owner = ?", [LEASE, held["owner"]])
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO leases VALUES (?, ?, ?, ?, ?)",
-                [LEASE, self.owner, _place(), os.getpid(), self._until(now)],
-            )
-        if not done.rowcount:
-            raise SweepBusy("another process is sweeping")
-
-    def renew(self) -> None:
-        """Hold it for longer; within a transaction, as its first statement.
-
-        Raises:
-            SweepBusy: it was taken.
-        """
-        done = self._db.execute(
-            "UPDATE leases SET until = ? WHERE name = ? AND owner = ?",
-            [self._until(self._clock()), LEASE, self.owner],
-        )
-        if not done.rowcount:
-            raise SweepBusy("another process has taken the sweep over")
-
-    def give_back(self) -> None:
-        """Let another take it."""
-        with self._db.atomic():
-            self._db.execute("DELETE FROM leases WHERE name = ? AND owner = ?", [LEASE, self.owner])
-
-    @staticmethod
-    def _until(now: datetime) -> str:
-        return (now + timedelta(seconds=LEASE_SECONDS)).isoformat()
-
-
-# ------------------------------------------------------------------------------------------------ the sweep
 
 
 class RetentionSweep:

@@ -242,7 +242,7 @@ SWEEPER = """
 import asyncio, sys
 from pathlib import Path
 from tests.conftest import keeping_in
-from privacy.retention import SweepBusy
+from privacy.lease import SweepBusy
 from privacy.errors import PrivacyError
 keeping = keeping_in(Path(sys.argv[1]))
 print("ready", flush=True)

@@ -27,7 +27,8 @@ from policies import retention
 from privacy.audit import read_heads
 from privacy.consent import ConsentRecord, Scope, ToKeep, ToResearch, ToSend
 from privacy.errors import AuditBroken, PrivacyError, StoreError
-from privacy.retention import LEASE, Due, Lease, RetentionSweep, SweepBusy, SweepReport, coming, due
+from privacy.lease import LEASE, Lease, SweepBusy
+from privacy.retention import Due, RetentionSweep, SweepReport, coming, due
 from privacy.rights import HeldByLaw
 from privacy.scheduler import BadSchedule, last_slot, next_slot, trigger
 from tests.conftest import Clock, keeping_in
