@@ -139,7 +139,10 @@ class Lifetimes:
                         )
 
     def redate(self, *, most: int = 2000) -> int:
-        """Give every row the date that the rules in force give it, where they are others than before; how many changed."""
+        """Give every row the date that the rules in force give it, where they are others than before; how many changed.
+
+        What has expired stays expired, however long the new rules are.
+        """
         found = next(iter(self._db.query("SELECT value FROM own WHERE name = 'retention'")), None)
         if found is not None and found["value"] == self._rules.digest:
             return 0
@@ -150,8 +153,8 @@ class Lifetimes:
                 rows = list(
                     self._db.query(
                         f"SELECT rowid AS number, person, category, {column} AS at, expires_at FROM {table}"  # noqa: S608
-                        " WHERE rowid > ? ORDER BY rowid LIMIT ?",
-                        [last, most],
+                        " WHERE rowid > ? AND expires_at > ? ORDER BY rowid LIMIT ?",
+                        [last, self._clock().isoformat(), most],
                     )
                 )
                 if not rows:

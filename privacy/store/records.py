@@ -78,8 +78,14 @@ class Records(Lifetimes):
         for table, categories in self._following.items():
             for category in categories:
                 self._write(
-                    f"UPDATE {table} SET expires_at = :until WHERE person = :person AND category = :category",  # noqa: S608
-                    {"person": person, "category": category, "until": self._until(category, at)},
+                    f"UPDATE {table} SET expires_at = :until WHERE person = :person AND category = :category"  # noqa: S608
+                    " AND expires_at > :at",
+                    {
+                        "person": person,
+                        "category": category,
+                        "at": at.isoformat(),
+                        "until": self._until(category, at),
+                    },
                 )
 
     # ------------------------------------------------------------------------------------------- consent

@@ -808,6 +808,22 @@ async def test_a_change_of_rules_is_swept_for_at_the_next_start(clock: Clock, tm
     again.close()
 
 
+async def test_what_has_expired_comes_back_by_no_rule(clock: Clock, tmp_path: Path) -> None:
+    after = "    keep: 10 days\n    from: last activity\n    reason: Long"
+    rules = with_rules(tmp_path, "    keep: 30 days\n    reason: Long", after)
+    kept: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST, rules=rules)
+    await kept.run(fill, kept, clock)
+    clock.move(days=10)
+    assert await seen(kept, "sessions", "session") == 0
+    await kept.answer(PERSON, Scope.CONTACT, granted=True)
+    assert await seen(kept, "sessions", "session") == 0, "not by coming back"
+    kept.close()
+    longer: Any = keeping_in(tmp_path / "data", clock=clock, send_to=HOST)
+    assert longer.redated > 0 and await seen(longer, "sessions", "session") == 0, "nor by longer rules"
+    assert (await done(longer)).deleted["session"] == 1
+    longer.close()
+
+
 async def test_two_scheduled_sweeps_do_not_overlap_and_both_can_be_stopped(
     keeping: Keeping, clock: Clock, tmp_path: Path
 ) -> None:
