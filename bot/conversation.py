@@ -397,7 +397,10 @@ class Conversation:
         keeping = self._parts.keeping
         if keeping is None or self._session.is_minor or self._session.risk.level is not RiskLevel.NONE:
             return False
-        return await keeping.allows(self._person, Scope.KEEP)
+        with suppress(Exception):  # a store that is damaged or slow must not keep the answer from anybody
+            async with asyncio.timeout(AGREE_SECONDS):
+                return await keeping.allows(self._person, Scope.KEEP)
+        return False
 
     async def rate(
         self, *, helped: bool | None, note: str = "", number: int | None = None

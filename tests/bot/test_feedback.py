@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -80,6 +81,20 @@ async def test_a_note_that_tells_of_danger_is_answered_as_a_message(
     moves = await rated(conversation, helped=False, note="useless. I am going to kill myself tonight")
     assert any(w.resources for w in moves) and conversation.session.risk.level is RiskLevel.IMMINENT
     assert not await kept(keeping) and not await conversation.may_be_rated()
+
+
+async def test_a_damaged_or_slow_store_keeps_no_answer_back(
+    conversation: Conversation, keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*_: Any) -> bool:
+        await asyncio.sleep(30)
+        return True
+
+    await keeping.run(lambda: keeping.store.db.execute("DROP TABLE consents"))
+    assert not await conversation.may_be_rated()
+    monkeypatch.setattr(keeping, "allows", slow)
+    async with asyncio.timeout(5):
+        assert not await conversation.may_be_rated()
 
 
 async def test_a_note_that_is_too_long_is_screened_and_left_out(
