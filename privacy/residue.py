@@ -139,7 +139,10 @@ class Scanner:
         size = 0
         for path, raw, fresh in pieces(paths):
             if raw is None:
-                told[f"{path.name}: could not be read"] = None
+                if (
+                    path.exists()
+                ):  # one that went meanwhile, as a log does when the last connection closes, holds nothing
+                    told[f"{path.name}: could not be read"] = None
                 continue
             size += fresh
             if needles is not None:

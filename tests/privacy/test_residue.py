@@ -111,3 +111,12 @@ async def test_a_sealed_value_of_nobody_is_found(keeping: Keeping, clock: Clock,
     (tmp_path / "data" / "copy.db").write_bytes(os.urandom(100) + token.encode() + os.urandom(100))
     found = await keeping.run(keeping.rights.scanner.scan)
     assert found.found == ("copy.db: 1 sealed values of no living row",)
+
+
+async def test_a_file_that_goes_while_it_is_read_is_no_finding(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scanner = keeping.rights.scanner
+    every = scanner.files()
+    monkeypatch.setattr(scanner, "files", lambda: [*every, every[0].with_name("other.db-wal")])
+    assert (await keeping.run(scanner.scan)).found == ()
