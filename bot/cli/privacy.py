@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,15 @@ from privacy.errors import AuditBroken, PrivacyError, RedactionFailed
 from privacy.placeholders import Placeholders
 from privacy.rights import Rights
 from privacy.vault import new_master_key
+
+
+def _login() -> str:
+    """Who runs this, or their number where the machine knows no name for it, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
 
 # ------------------------------------------------------------------------------------------------ redact
 
@@ -73,7 +83,7 @@ def replay(session: str, *, as_json: bool) -> None:
     try:
         keeping.call(
             lambda _: keeping.audit.append(
-                EventKind.ACCESS, at=keeping.now(), counts={"command": "replay", "by": getpass.getuser()}
+                EventKind.ACCESS, at=keeping.now(), counts={"command": "replay", "by": _login()}
             )
         )
         rows, inputs = asyncio.run(_stored(keeping, session))
@@ -135,9 +145,7 @@ _for = click.option(
     show_default=True,
     help="The reason, which is logged.",
 )
-_by = click.option(
-    "--by", default=getpass.getuser, show_default="your login", help="Who does it, which is logged."
-)
+_by = click.option("--by", default=_login, show_default="your login", help="Who does it, which is logged.")
 
 
 def _with_rights(
