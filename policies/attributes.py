@@ -37,13 +37,40 @@ class Sensitivity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """What asking for an attribute costs the person asked, each part from 0 (nothing) to 1 (as much as a question can).
+
+    The parts are our judgement, reviewed by no ethics board; a study sets its own (`RAISE_PRICES`).
+
+    Attributes:
+        sensitivity: what a leak of the answer could do (law calls health data special: GDPR, article 9).
+        effort: of answering: to remember, to find words.
+        harm: of being asked: shame, alarm, being taken for somebody one is not.
+        reason: why these.
+    """
+
+    sensitivity: float
+    effort: float
+    harm: float
+    reason: str
+
+    @property
+    def total(self) -> float:
+        """The mean of the parts, 0 to 1."""
+        return (self.sensitivity + self.effort + self.harm) / 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeSpec:
     """What is fixed about an attribute.
 
     Attributes:
         label: how a person would call it.
         tags: the value scale, coarse bands; an answer may carry several.
+        bands: the scale in three coarse bands, least to most worrying; every tag is in one. The planner's next question
+            may hang on the band of an answer.
         sensitivity: the cost of asking and of a leak.
+        price: the same, counted, for the planner.
         stays_true: how long a value stays true; None for as long as the conversation.
         paper_name: the name in the paper's Table 1.
         official_name: the name in the official code's attribute list.
@@ -51,7 +78,9 @@ class AttributeSpec:
 
     label: str
     tags: frozenset[str]
+    bands: Mapping[str, frozenset[str]]
     sensitivity: Sensitivity
+    price: Price
     stays_true: timedelta | None
     paper_name: str
     official_name: str
@@ -61,11 +90,17 @@ def _tags(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _bands(**bands: str) -> Mapping[str, frozenset[str]]:
+    return {band: _tags(tags) for band, tags in bands.items()}
+
+
 SPECS: Mapping[Attribute, AttributeSpec] = {
     Attribute.AGE: AttributeSpec(
         label="your age",
         tags=_tags("child teen young_adult adult older"),
+        bands=_bands(minor="child teen", adult="young_adult adult", older="older"),
         sensitivity=Sensitivity.LOW,
+        price=Price(sensitivity=0.2, effort=0.1, harm=0.1, reason="a number; most people give it freely"),
         stays_true=None,
         paper_name="Age",
         official_name="Age",
@@ -73,7 +108,9 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
     Attribute.GENDER: AttributeSpec(
         label="your gender",
         tags=_tags("woman man non_binary trans"),
+        bands=_bands(woman="woman", man="man", other_gender="non_binary trans"),
         sensitivity=Sensitivity.MEDIUM,
+        price=Price(sensitivity=0.4, effort=0.1, harm=0.3, reason="quickly said, but outing for some"),
         stays_true=None,
         paper_name="Gender",
         official_name="Gender",
@@ -84,7 +121,15 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
             "single dating cohabiting married separated divorced widowed children partner_control "
             "partner_depends depends_on_partner lives_alone long_distance"
         ),
+        bands=_bands(
+            partnered="dating cohabiting married long_distance partner_depends children",
+            alone="single separated divorced widowed lives_alone",
+            unsafe="partner_control depends_on_partner",
+        ),
         sensitivity=Sensitivity.MEDIUM,
+        price=Price(
+            sensitivity=0.4, effort=0.2, harm=0.3, reason="may touch a loss, or a partner who reads along"
+        ),
         stays_true=timedelta(days=30),
         paper_name="Marital Status",
         official_name="Marital Status",
@@ -96,7 +141,15 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
             "self_employed manager gig retired carer shift_work farmer parental_leave domestic_worker driver "
             "public_role"
         ),
+        bands=_bands(
+            settled="pupil student employed manager retired parental_leave self_employed farmer",
+            insecure="unemployed visa_tied gig carer domestic_worker shift_work",
+            bound_by_duty="healthcare safety_critical uniformed licensed teacher driver public_role",
+        ),
         sensitivity=Sensitivity.MEDIUM,
+        price=Price(
+            sensitivity=0.3, effort=0.2, harm=0.1, reason="can point to a person where the job is rare"
+        ),
         stays_true=timedelta(days=30),
         paper_name="Profession",
         official_name="Profession",
@@ -104,7 +157,13 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
     Attribute.ECONOMIC_STATUS: AttributeSpec(
         label="how money is",
         tags=_tags("no_savings debt low_income hidden_debt benefits dependent stable comfortable windfall"),
+        bands=_bands(
+            comfortable="stable comfortable windfall",
+            tight="low_income benefits dependent no_savings",
+            in_debt="debt hidden_debt",
+        ),
         sensitivity=Sensitivity.MEDIUM,
+        price=Price(sensitivity=0.5, effort=0.3, harm=0.4, reason="money is private, and lack of it shames"),
         stays_true=timedelta(days=30),
         paper_name="Economic Status",
         official_name="Economic Status",
@@ -112,7 +171,15 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
     Attribute.EDUCATION: AttributeSpec(
         label="your schooling",
         tags=_tags("no_formal school college university postgraduate low_literacy foreign_qualified"),
+        bands=_bands(
+            higher="college university postgraduate",
+            schooled="school foreign_qualified",
+            little="no_formal low_literacy",
+        ),
         sensitivity=Sensitivity.LOW,
+        price=Price(
+            sensitivity=0.1, effort=0.1, harm=0.3, reason="harmless to tell, unless one had little of it"
+        ),
         stays_true=None,
         paper_name="Education Level",
         official_name="Education Level",
@@ -124,7 +191,18 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
             "disability injury chronic pain weight_loss sleep_loss medication stopped_medication head_injury "
             "allergy infection substance_use"
         ),
+        bands=_bands(
+            good="good",
+            condition="chronic pain allergy injury disability blood_pressure diabetes ulcer infection medication sleep_loss weight_loss lung",
+            fragile="pregnant postpartum heart kidney liver epilepsy cancer stopped_medication head_injury substance_use",
+        ),
         sensitivity=Sensitivity.HIGH,
+        price=Price(
+            sensitivity=0.8,
+            effort=0.4,
+            harm=0.2,
+            reason="special under GDPR article 9; takes words, seldom hurts to be asked",
+        ),
         stays_true=timedelta(days=14),
         paper_name="Health Status",
         official_name="Health Status",
@@ -136,7 +214,18 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
             "autism grief burnout addiction in_recovery gambling dissociation frightening_urges untreated "
             "in_treatment postnatal dementia"
         ),
+        bands=_bands(
+            steady="well stressed in_treatment in_recovery adhd autism",
+            strained="anxious low depressed grief burnout ocd untreated gambling postnatal dementia panic eating_disorder addiction bipolar ptsd",
+            in_crisis="manic psychosis dissociation frightening_urges",
+        ),
         sensitivity=Sensitivity.HIGH,
+        price=Price(
+            sensitivity=0.9,
+            effort=0.5,
+            harm=0.5,
+            reason="special under GDPR article 9; hard to say of oneself",
+        ),
         stays_true=timedelta(days=7),
         paper_name="Mental Health Status",
         official_name="Mental Health Status",
@@ -144,7 +233,18 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
     Attribute.SELF_HARM_HISTORY: AttributeSpec(
         label="whether you have hurt yourself or thought of ending your life",
         tags=_tags("none past_thoughts past_self_harm past_attempt recent_self_harm current_thoughts plan"),
+        bands=_bands(
+            none="none",
+            past="past_thoughts past_self_harm past_attempt",
+            recent="recent_self_harm current_thoughts plan",
+        ),
         sensitivity=Sensitivity.HIGH,
+        price=Price(
+            sensitivity=1.0,
+            effort=0.4,
+            harm=0.9,
+            reason="the heaviest question here; asking does not plant the thought, but being taken for somebody at risk can hurt",
+        ),
         stays_true=timedelta(days=7),
         paper_name="Past Self-Harm History",
         official_name="Self-Harm History",
@@ -155,12 +255,25 @@ SPECS: Mapping[Attribute, AttributeSpec] = {
             "calm happy hopeful anxious scared sad lonely angry ashamed guilty numb hopeless overwhelmed "
             "confused trapped burden humiliated excited desperate"
         ),
+        bands=_bands(
+            settled="calm happy hopeful excited",
+            troubled="anxious sad lonely angry ashamed guilty overwhelmed confused humiliated scared",
+            despairing="numb hopeless trapped burden desperate",
+        ),
         sensitivity=Sensitivity.MEDIUM,
+        price=Price(sensitivity=0.4, effort=0.3, harm=0.1, reason="most people are glad to be asked"),
         stays_true=timedelta(hours=12),
         paper_name="Emotional State",
         official_name="Emotional State",
     ),
 }
+
+
+def band_of(attribute: Attribute, tags: frozenset[str]) -> str | None:
+    """The most worrying band that any of the tags is in; None where there is none."""
+    found = [band for band, inside in SPECS[attribute].bands.items() if tags & inside]
+    return found[-1] if found else None
+
 
 PSYCHOLOGICAL = (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE, Attribute.EMOTION)
 """The three that move the safety score most on their own (paper, Figure 4)."""

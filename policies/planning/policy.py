@@ -1,0 +1,336 @@
+"""A policy: which attribute to ask next, given what was answered; the blind path where the answers tell nothing.
+
+The paper's paths do not look at the answers. Here an answer's *band* may change what the other facts are still worth: the
+gates, learned from simulated people over all queries of a domain at once, since one query's hundred judgements are too few.
+A gate that is not clearly there is left out, so that thin data fall back to the path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from policies.attributes import SPECS, Attribute
+from policies.errors import PlanningError
+from policies.planning.judging import Band
+from policies.planning.lattice import Values
+from policies.planning.search import Planned
+
+Gates = Mapping[tuple[Attribute, Band, Attribute], float]
+"""(a, band of a, c): by how much, as a share of it, c's worth changes."""
+
+Known = Mapping[Attribute, Band | None]
+"""What was answered: the band, or None where it could not be banded."""
+
+GATE_SD = 0.3
+"""Standard deviation of a gate before anything is seen: a share of the other fact's worth."""
+CLEAR = 2.0
+"""A gate counts from this many of its own standard deviations away from none."""
+LEAST_PAIR = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gain:
+    """What one question more is expected to add.
+
+    Attributes:
+        attribute: what would be asked.
+        mean: in safety points.
+        sd: standard deviation of it.
+    """
+
+    attribute: Attribute
+    mean: float
+    sd: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What one query's answer hangs on, compact enough to be kept by the thousand.
+
+    Attributes:
+        path: the blind path.
+        base: safety with nothing known.
+        headroom: how much there is to gain, G of `utility.py`.
+        worth: of each attribute before saturation, and its standard deviation.
+        pairs: what two facts add beyond that, where it is not negligible.
+        gates: of the query's domain.
+    """
+
+    path: tuple[Attribute, ...]
+    base: float
+    headroom: float
+    worth: Mapping[Attribute, tuple[float, float]] = field(repr=False)
+    pairs: Mapping[tuple[Attribute, Attribute], float] = field(repr=False)
+    gates: Gates = field(default_factory=dict, repr=False)
+
+    def factor(self, attribute: Attribute, known: Known) -> float:
+        """By how much what was answered changes the worth of an attribute."""
+        out = 1.0
+        for a, band in known.items():
+            if band is not None and a is not attribute:
+                out *= max(0.0, 1.0 + self.gates.get((a, band, attribute), 0.0))
+        return out
+
+    def value(self, known: Known) -> float:
+        """Expected safety of the answer with these known."""
+        total = sum(self.worth[a][0] * self.factor(a, known) for a in known if a in self.worth)
+        gained = self.headroom * (1 - np.exp(-max(total, -self.headroom) / self.headroom))
+        paired = sum(self.pairs.get(_pair(a, b), 0.0) for a, b in combinations(known, 2))
+        return float(self.base + gained + paired)
+
+    def gain(self, attribute: Attribute, known: Known) -> Gain:
+        """What asking one attribute more is expected to add."""
+        before = self.value(known)
+        mean = self.value({**known, attribute: None}) - before
+        total = sum(self.worth[a][0] * self.factor(a, known) for a in known if a in self.worth)
+        left = float(np.exp(-max(total, -self.headroom) / self.headroom))
+        _, sd = self.worth.get(attribute, (0.0, 0.0))
+        return Gain(attribute=attribute, mean=mean, sd=left * sd * self.factor(attribute, known))
+
+    def gains(self, known: Known, left: Iterable[Attribute]) -> tuple[Gain, ...]:
+        """Every gain, largest first; equal ones in the paper's order."""
+        return tuple(sorted((self.gain(a, known) for a in left if a in self.worth), key=lambda g: -g.mean))
+
+    def next(
+        self, known: Known, left: Collection[Attribute], *, price: Mapping[Attribute, float] | None = None
+    ) -> Gain | None:
+        """The best question among those left, by gain less price; None where none is worth it.
+
+        The path's own order holds unless an answer's gate speaks against it.
+
+        Args:
+            known: what was answered.
+            left: neither known nor declined nor barred.
+            price: safety points that each attribute costs; free where None.
+        """
+        cost = price or {}
+        found = [g for g in self.gains(known, left) if g.mean - cost.get(g.attribute, 0.0) > 0]
+        if not found:
+            return None
+        best = max(found, key=lambda g: g.mean - cost.get(g.attribute, 0.0))
+        if price is None and not self._is_gated(known):
+            by_path = [g for a in self.path for g in found if g.attribute is a]
+            if by_path:
+                return by_path[0]
+        return best
+
+    def _is_gated(self, known: Known) -> bool:
+        return any((a, band, c) in self.gates for a, band in known.items() if band for c in self.worth)
+
+    def tree(
+        self, *, depth: int = 3, known: Known | None = None, left: Collection[Attribute] = tuple(Attribute)
+    ) -> Branch:
+        """The policy unfolded: what is asked next after every band, to a depth."""
+        known = known or {}
+        found = self.next(known, left) if depth else None
+        if found is None:
+            return Branch(ask=None, gain=0.0, after={})
+        rest = tuple(a for a in left if a is not found.attribute)
+        after = {
+            band: self.tree(depth=depth - 1, known={**known, found.attribute: band}, left=rest)
+            for band in SPECS[found.attribute].bands
+        }
+        return Branch(ask=found.attribute, gain=found.mean, after=after)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object without the gates, which belong to the library's domain."""
+        return {
+            "path": [a.value for a in self.path],
+            "base": round(self.base, 3),
+            "headroom": round(self.headroom, 3),
+            "worth": {a.value: [round(m, 3), round(s, 3)] for a, (m, s) in self.worth.items()},
+            "pairs": {f"{a.value}+{b.value}": round(v, 3) for (a, b), v in self.pairs.items()},
+        }
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any], gates: Gates | None = None) -> Policy:
+        """Read what `to_json` wrote.
+
+        Raises:
+            PlanningError: it is not a policy.
+        """
+        try:
+            pairs = {}
+            for name, value in raw["pairs"].items():
+                first, second = name.split("+")
+                pairs[_pair(Attribute(first), Attribute(second))] = float(value)
+            return cls(
+                path=tuple(Attribute(a) for a in raw["path"]),
+                base=float(raw["base"]),
+                headroom=float(raw["headroom"]),
+                worth={Attribute(a): (float(v[0]), float(v[1])) for a, v in raw["worth"].items()},
+                pairs=pairs,
+                gates=gates or {},
+            )
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
+            raise PlanningError(f"not a policy: {type(bad).__name__} at {bad}") from bad
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """One node of the unfolded policy.
+
+    Attributes:
+        ask: what is asked here; None where nothing is worth asking, or the depth is reached.
+        gain: what the answer is expected to add.
+        after: by the answer's band.
+    """
+
+    ask: Attribute | None
+    gain: float
+    after: Mapping[Band, Branch]
+
+
+def _pair(a: Attribute, b: Attribute) -> tuple[Attribute, Attribute]:
+    return (a, b) if _ORDER[a] < _ORDER[b] else (b, a)
+
+
+_ORDER = {a: i for i, a in enumerate(Attribute)}
+
+
+def policy_of(made: Planned, gates: Gates | None = None) -> Policy:
+    """The compact policy of a plan."""
+    facts, attributes = made.facts, made.over.attributes
+    pairs = {
+        _pair(a, b): float(v)
+        for (a, b), v in zip(combinations(attributes, 2), facts.pairs, strict=True)
+        if abs(v) >= LEAST_PAIR
+    }
+    return Policy(
+        path=made.plan.path,
+        base=facts.base,
+        headroom=facts.headroom,
+        worth={
+            a: (max(0.0, float(w)), float(s))
+            for a, w, s in zip(attributes, facts.worth, facts.worth_sd, strict=True)
+        },
+        pairs=pairs,
+        gates=gates or {},
+    )
+
+
+def merged(policies: Sequence[Policy], votes: Sequence[float]) -> Policy:
+    """The weighted vote of several policies: means of what each holds a fact to be worth.
+
+    The standard deviation of the vote holds both each voter's own and how far they are apart.
+
+    Raises:
+        PlanningError: nobody votes.
+    """
+    if not policies:
+        raise PlanningError("no policy to merge")
+    share = np.asarray(votes, dtype=float) / sum(votes)
+    worth: dict[Attribute, tuple[float, float]] = {}
+    for a in Attribute:
+        means = np.array([p.worth.get(a, (0.0, 0.0))[0] for p in policies])
+        sds = np.array([p.worth.get(a, (0.0, 0.0))[1] for p in policies])
+        mean = float(share @ means)
+        worth[a] = (mean, float(np.sqrt(share @ (sds**2 + (means - mean) ** 2))))
+    pairs: dict[tuple[Attribute, Attribute], float] = {}
+    gates: dict[tuple[Attribute, Band, Attribute], float] = {}
+    for policy, vote in zip(policies, share, strict=True):
+        for pair, value in policy.pairs.items():
+            pairs[pair] = pairs.get(pair, 0.0) + vote * value
+    for policy, vote in zip(policies, share, strict=True):
+        for gate, value in policy.gates.items():
+            gates[gate] = gates.get(gate, 0.0) + vote * value
+    out = Policy(
+        path=(),
+        base=float(share @ [p.base for p in policies]),
+        headroom=float(share @ [p.headroom for p in policies]),
+        worth=worth,
+        pairs={pair: v for pair, v in pairs.items() if abs(v) >= LEAST_PAIR / 2},
+        gates=gates,
+    )
+    path: list[Attribute] = []
+    while len(path) < 5 and (
+        gains := out.gains(dict.fromkeys(path), [a for a in Attribute if a not in path])
+    ):
+        path.append(gains[0].attribute)
+    return Policy(
+        path=tuple(path),
+        base=out.base,
+        headroom=out.headroom,
+        worth=out.worth,
+        pairs=out.pairs,
+        gates=out.gates,
+    )
+
+
+class GateLearner:
+    """Least squares for the gates of many queries, gathered one query at a time and solved when asked.
+
+    A judgement of a set S for a person of bands v is off the query's own mean by Σ_{c in S} w_c Σ_a γ[a, v_a, c], with w_c
+    what c still adds within S; the same sums with each band's share in place of v are taken off, so that the mean stays.
+    """
+
+    def __init__(self) -> None:
+        self._names: list[tuple[Attribute, Band, Attribute]] = [
+            (a, band, c) for a in Attribute for band in SPECS[a].bands for c in Attribute if c is not a
+        ]
+        self._columns = {name: i for i, name in enumerate(self._names)}
+        size = len(self._names)
+        self._square, self._cross, self._off, self._seen = np.zeros((size, size)), np.zeros(size), 0.0, 0
+
+    @property
+    def judgements(self) -> int:
+        """How many judgements with bands were taken in."""
+        return self._seen
+
+    def add(self, made: Planned) -> None:
+        """Take in one query's judgements; those without bands tell nothing of gates."""
+        told = [j for j in made.judgements if j.bands]
+        if not told:
+            return
+        facts, over = made.facts, made.over
+        worth = dict(zip(over.attributes, facts.worth.clip(min=0.0).tolist(), strict=True))
+        shares = {
+            (a, band): sum(j.bands.get(a) == band for j in told) / len(told)
+            for a in Attribute
+            for band in SPECS[a].bands
+        }
+        rows = np.zeros((len(told), len(self._names)))
+        off = np.zeros(len(told))
+        for i, judgement in enumerate(told):
+            chosen = [c for c in judgement.chosen if c in worth]
+            left = float(np.exp(-sum(worth[c] for c in chosen) / facts.headroom))
+            off[i] = judgement.score - made.expected[over.row(chosen)]
+            for c in chosen:
+                for a, held in judgement.bands.items():
+                    if a is c:
+                        continue
+                    for band in SPECS[a].bands:
+                        away = float(band == held) - shares[a, band]
+                        rows[i, self._columns[a, band, c]] = left * worth[c] * away
+        self._square += rows.T @ rows
+        self._cross += rows.T @ off
+        self._off += float(off @ off)
+        self._seen += len(told)
+
+    def gates(self, around: Gates | None = None, *, sd: float = GATE_SD) -> Gates:
+        """The gates that are clearly there.
+
+        Args:
+            around: what to shrink to: the gates of all domains, for one domain's; none where None.
+            sd: how far a gate may be from that.
+        """
+        return self._solved(around, sd)
+
+    def _solved(self, around: Gates | None, sd: float) -> Gates:
+        if not self._seen:
+            return dict(around or {})
+        noise2 = max(1e-4, self._off / self._seen)
+        middle = np.array([(around or {}).get(name, 0.0) for name in self._names])
+        precision = self._square / noise2 + np.eye(len(self._names)) / sd**2
+        mean = middle + np.linalg.solve(precision, (self._cross - self._square @ middle) / noise2)
+        spread: Values = np.sqrt(np.diag(np.linalg.inv(precision)))
+        return {
+            name: round(float(m), 3)
+            for name, m, s in zip(self._names, mean, spread, strict=True)
+            if abs(m) >= CLEAR * s and abs(m) >= 0.05
+        }
