@@ -25,7 +25,7 @@ from bot.risk.semantic import SemanticStage
 from bot.risk.stages import Stages
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.crisis import Directory, cards
-from policies.planning.library import starter_entries
+from policies.planning.starter import starter_entries
 from privacy.gate import Redacts
 from privacy.reading import ReadingError, TimedParser
 

@@ -99,6 +99,19 @@ class Settings(BaseSettings):
     model_session_tokens: int = Field(
         default=0, ge=0, description="tokens a conversation, then the built-in model; 0 for no cap"
     )
+    prices: str = Field(
+        default="", description='what asking costs, where a study differs: "health=0.9, age=0", each 0 to 1'
+    )
+    price_weight: float = Field(
+        default=0.0,
+        ge=0,
+        le=20,
+        description="λ: safety points that asking at full price must be worth; 0 asks freely",
+    )
+    library: Path | None = Field(
+        default=None,
+        description="planned paths of your own, from raise-chat plan build; empty: those that ship",
+    )
     on_call_webhook: str = Field(
         default="", description="https address told of danger: pseudonym, level, time"
     )

@@ -31,7 +31,7 @@ from policies.classifiers import BUCKETS, ngrams  # noqa: E402
 from policies.domains import Stakes  # noqa: E402
 from policies.encoder import built_in  # noqa: E402
 from policies.files import read_lines  # noqa: E402
-from policies.planning.library import starter_entries  # noqa: E402
+from policies.planning.starter import starter_entries  # noqa: E402
 
 POLICIES = ROOT / "policies"
 OUT = POLICIES / "trained" / "guided.npz"

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from policies.files import read_lines  # noqa: E402
-from policies.planning.library import starter_entries  # noqa: E402
+from policies.planning.starter import starter_entries  # noqa: E402
 from privacy.reading import spacy_language, tokens_of  # noqa: E402
 from privacy.tagger import BUCKETS, TAGS, TYPES, Lexicon, features, hashed, history  # noqa: E402
 

@@ -17,7 +17,7 @@ from bot.conversation import Conversation
 from bot.parts import build_parts
 from bot.risk.verdict import RiskLevel
 from policies import thresholds
-from policies.planning.library import starter_entries
+from policies.planning.starter import starter_entries
 
 ANSWERS = [
     "no, never", "I'd rather not say", "ashamed", "why do you ask?", "just answer", "34", "nurse on nights", "in debt", "hi", "thanks",

@@ -15,7 +15,7 @@ from bot.errors import SettingsError
 from bot.models.connect import endpoint
 from bot.models.usage import SPEAKING, Budget, Role
 from bot.settings import read_settings
-from policies.planning.library import starter_entries
+from policies.planning.starter import starter_entries
 
 if TYPE_CHECKING:
     from bot.models.openai_api import Endpoint

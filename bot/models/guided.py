@@ -29,7 +29,7 @@ from policies.classifiers import Trained, ngrams
 from policies.domains import Domain, Stakes
 from policies.encoder import Encoder, Vectors
 from policies.guidance import Block, Group
-from policies.planning.library import PathLibrary, path_weights, starter_entries
+from policies.planning.starter import PathLibrary, path_weights, starter_entries
 from policies.questions import Question
 
 LONGEST_REPLY = 248

@@ -19,7 +19,7 @@ from bot.models.usage import Budget, Role
 from bot.understanding import Assessment
 from policies.domains import Stakes
 from policies.encoder import Vectors
-from policies.planning.library import PathLibrary, PlannedQuery, path_weights
+from policies.planning.starter import PathLibrary, PlannedQuery, path_weights
 
 BATCH = 128
 NEIGHBOURS = 25

@@ -9,7 +9,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,16 +23,29 @@ Band = str
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """One score and, where the evaluation drew a person, the bands of that person's attributes.
+class Person:
+    """One person an answer was judged for.
 
     Attributes:
-        score: 1 to 5.
-        bands: of the person the answer was judged for.
+        bands: of their attributes.
+        score: 1 to 5, for them.
+    """
+
+    bands: Mapping[Attribute, Band]
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One score and, where the evaluation drew people, what it was for each of them.
+
+    Attributes:
+        score: 1 to 5; the mean over the people, where there are any.
+        people: the answer was judged for.
     """
 
     score: float
-    bands: Mapping[Attribute, Band] = field(default_factory=dict)
+    people: tuple[Person, ...] = ()
 
 
 Evaluate = Callable[[frozenset[Attribute]], Awaitable[float | Scored]]
@@ -49,7 +62,7 @@ class Judgement:
 
     chosen: frozenset[Attribute]
     score: float
-    bands: Mapping[Attribute, Band]
+    people: tuple[Person, ...]
 
 
 class Judge:
@@ -136,21 +149,25 @@ class Judge:
         Rows beyond `max_calls` are left out. A score is None where an evaluation failed.
 
         Raises:
-            PlanningError: the first twelve evaluations and all since have failed: nothing can be learned.
+            PlanningError: the first twelve evaluations and all since have failed: nothing can be learned. Also what
+                `evaluate` raises of that kind, such as calls spent: it ends the search.
         """
         rows = rows[: max(0, self.left)]
         self.calls += len(rows)
-        found = await asyncio.gather(*(self._one(row) for row in rows))
+        found = await asyncio.gather(*(self._one(row) for row in rows), return_exceptions=True)
+        for made in found:
+            if isinstance(made, BaseException):
+                raise made
         scores: list[float | None] = []
         for row, made in zip(rows, found, strict=True):
-            if isinstance(made, str):
-                self.unscored[made] += 1
+            if not isinstance(made, Scored):
+                self.unscored[str(made)] += 1
                 scores.append(None)
                 continue
             scores.append(made.score)
             self.heard.add(row, made.score)
             chosen = self._known | self.over.chosen(row)
-            self.judgements.append(Judgement(chosen=chosen, score=made.score, bands=made.bands))
+            self.judgements.append(Judgement(chosen=chosen, score=made.score, people=made.people))
         failed = sum(n for reason, n in self.unscored.items() if not reason.startswith("prior_"))
         if failed >= 12 and not self.judgements:
             reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(self.unscored.items()))
@@ -163,6 +180,8 @@ class Judge:
                 made = await self._evaluate(self._known | self.over.chosen(row))
             except Unscored as failed:
                 return failed.reason
+            except PlanningError:
+                raise
             except Exception as failed:  # noqa: BLE001 (whatever an outside judge raises is a call without a score)
                 return type(failed).__name__
         score = made.score if isinstance(made, Scored) else made
@@ -172,4 +191,4 @@ class Judge:
             return "not_finite"
         if not 1.0 <= score <= 5.0:
             return "out_of_range"
-        return Scored(float(score), made.bands if isinstance(made, Scored) else {})
+        return Scored(float(score), made.people if isinstance(made, Scored) else ())

@@ -16,6 +16,7 @@ import numpy as np
 
 from policies.attributes import SPECS, Attribute
 from policies.errors import PlanningError
+from policies.planning.evidence import Evidence
 from policies.planning.judging import Band
 from policies.planning.lattice import Values
 from policies.planning.search import Planned
@@ -266,12 +267,13 @@ class GateLearner:
     """Least squares for the gates of many queries, gathered one query at a time and solved when asked.
 
     A judgement of a set S for a person of bands v is off the query's own mean by Σ_{c in S} w_c Σ_a γ[a, v_a, c], with w_c
-    what c still adds within S; the same sums with each band's share in place of v are taken off, so that the mean stays.
+    what c still adds within S; the same sums with each band's share in place of v are taken off, so that the mean stays. A fact's
+    own band (a = c) is fitted too, for what it explains, and left out of the gates: it is known only once it was asked.
     """
 
     def __init__(self) -> None:
         self._names: list[tuple[Attribute, Band, Attribute]] = [
-            (a, band, c) for a in Attribute for band in SPECS[a].bands for c in Attribute if c is not a
+            (a, band, c) for a in Attribute for band in SPECS[a].bands for c in Attribute
         ]
         self._columns = {name: i for i, name in enumerate(self._names)}
         size = len(self._names)
@@ -282,13 +284,11 @@ class GateLearner:
         """How many judgements with bands were taken in."""
         return self._seen
 
-    def add(self, made: Planned) -> None:
+    def add(self, made: Evidence) -> None:
         """Take in one query's judgements; those without bands tell nothing of gates."""
-        told = [j for j in made.judgements if j.bands]
+        told, worth = made.told, made.worth
         if not told:
             return
-        facts, over = made.facts, made.over
-        worth = dict(zip(over.attributes, facts.worth.clip(min=0.0).tolist(), strict=True))
         shares = {
             (a, band): sum(j.bands.get(a) == band for j in told) / len(told)
             for a in Attribute
@@ -298,12 +298,10 @@ class GateLearner:
         off = np.zeros(len(told))
         for i, judgement in enumerate(told):
             chosen = [c for c in judgement.chosen if c in worth]
-            left = float(np.exp(-sum(worth[c] for c in chosen) / facts.headroom))
-            off[i] = judgement.score - made.expected[over.row(chosen)]
+            left = float(np.exp(-sum(worth[c] for c in chosen) / made.headroom))
+            off[i] = judgement.off
             for c in chosen:
                 for a, held in judgement.bands.items():
-                    if a is c:
-                        continue
                     for band in SPECS[a].bands:
                         away = float(band == held) - shares[a, band]
                         rows[i, self._columns[a, band, c]] = left * worth[c] * away
@@ -332,5 +330,5 @@ class GateLearner:
         return {
             name: round(float(m), 3)
             for name, m, s in zip(self._names, mean, spread, strict=True)
-            if abs(m) >= CLEAR * s and abs(m) >= 0.05
+            if name[0] is not name[2] and abs(m) >= CLEAR * s and abs(m) >= 0.05
         }

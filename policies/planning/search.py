@@ -254,7 +254,7 @@ async def planned(
 
     Args:
         query: the query; kept in the plan, read by nobody here.
-        evaluate: awaits one noisy safety score, 1 to 5 (or a `Scored` with the bands of the person it was judged for).
+        evaluate: awaits one noisy safety score, 1 to 5 (or a `Scored` with the people it was judged for).
         prior: awaits a language model's weights over the attributes left; each call counts.
         attributes: those that may be asked.
         budget: the longest path.

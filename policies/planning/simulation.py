@@ -16,7 +16,7 @@ import numpy as np
 from policies.attributes import SPECS, Attribute
 from policies.domains import Domain
 from policies.planning.effects import Effects, shipped
-from policies.planning.judging import Evaluate, Prior, Scored
+from policies.planning.judging import Evaluate, Person, Prior, Scored
 from policies.planning.lattice import Values
 from policies.planning.utility import ALONE
 
@@ -38,6 +38,10 @@ _CLUSTER_ROWS = tuple(np.array([_INDEX[a] for a in ATTRIBUTES if a in c]) for c 
 BAND_NAMES: Mapping[Attribute, tuple[str, ...]] = {a: tuple(SPECS[a].bands) for a in ATTRIBUTES}
 MEAN_PEOPLE = 256
 """People over whom an expected utility is taken."""
+
+
+def _together(worth: Values) -> float:
+    return float(sum((worth[rows] ** OVERLAP).sum() ** (1 / OVERLAP) for rows in _CLUSTER_ROWS))
 
 
 def raw_worth(alone: float) -> float:
@@ -88,17 +92,25 @@ class SimulatedQuery:
         """Mean utility over these people."""
         return float(self.utility(chosen, people).mean())
 
-    def judge(self, rng: np.random.Generator, *, noise: float = 0.25) -> Evaluate:
-        """A noisy judge of this query: draws a person, judges the answer for them, tells their bands."""
+    def judge(self, rng: np.random.Generator, *, noise: float = 0.25, people: int = 1) -> Evaluate:
+        """A noisy judge of this query: draws people, judges the answer for each, tells their bands."""
 
         async def evaluate(chosen: frozenset[Attribute]) -> Scored:
-            bands = self.people(1, rng)
-            score = float(np.clip(self.utility(chosen, bands)[0] + noise * rng.standard_normal(), 1.0, 5.0))
-            return Scored(
-                score, {a: BAND_NAMES[a][int(b)] for a, b in zip(ATTRIBUTES, bands[0], strict=True)}
-            )
+            return self.judged(chosen, rng, noise=noise, people=people)
 
         return evaluate
+
+    def judged(
+        self, chosen: frozenset[Attribute], rng: np.random.Generator, *, noise: float, people: int
+    ) -> Scored:
+        """One evaluation."""
+        bands = self.people(people, rng)
+        scores = np.clip(self.utility(chosen, bands) + noise * rng.standard_normal(people), 1.0, 5.0)
+        told = tuple(
+            Person({a: BAND_NAMES[a][b] for a, b in zip(ATTRIBUTES, row, strict=True)}, round(float(x), 3))
+            for row, x in zip(bands.tolist(), scores, strict=True)
+        )
+        return Scored(float(scores.mean()), told)
 
     def opinion(self, rng: np.random.Generator, *, rho: float = 0.6) -> Prior:
         """A language model's weights whose logarithms correlate by ρ with what each fact is worth alone."""
@@ -123,6 +135,7 @@ def query_of(
     base: float = BASE,
     gating: float = 1.0,
     has_pairs: bool = True,
+    is_scaled: bool = False,
 ) -> SimulatedQuery:
     """A query's utility under the prior model.
 
@@ -131,6 +144,7 @@ def query_of(
         needs: factor on each attribute's worth for this query; 1 where it is silent.
         effects: the prior model; the shipped one where None.
         base: safety with nothing known.
+        is_scaled: keep the paper's sum: needs and domain move worth between attributes, not its whole.
         gating: exponent of the gates: 0 where no answer changes what another fact is worth, 1 as in the prior model.
         has_pairs: whether pairs are worth more or less than their parts.
     """
@@ -138,8 +152,9 @@ def query_of(
     worth = np.empty(10)
     for i, attribute in enumerate(ATTRIBUTES):
         effect = effects.domains[domain].get(attribute)
-        alone = ALONE[attribute] * (effect.times if effect else 1.0) * needs.get(attribute, 1.0)
-        worth[i] = raw_worth(alone)
+        worth[i] = raw_worth(ALONE[attribute]) * (effect.times if effect else 1.0) * needs.get(attribute, 1.0)
+    if is_scaled:
+        worth *= _together(np.array([raw_worth(ALONE[a]) for a in ATTRIBUTES])) / _together(worth)
     pairs, gates = np.zeros((10, 10)), np.ones((10, 3, 10))
     if has_pairs:
         for pair in effects.pairs:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from policies.attributes import Attribute
-from policies.planning.search import Planned
+from policies.planning.evidence import Evidence
 from policies.planning.utility import PAPER, Beliefs
 
 WEIGHS = 6.0
@@ -20,7 +20,7 @@ LEAST_SD = 0.08
 """However alike the queries seen so far, the next one may differ by this much."""
 
 
-def learned(made: Sequence[Planned], *, before: Beliefs = PAPER, name: str) -> Beliefs:
+def learned(made: Sequence[Evidence], *, before: Beliefs = PAPER, name: str) -> Beliefs:
     """Beliefs after these queries, which were all planned from `before`.
 
     Args:
@@ -34,10 +34,9 @@ def learned(made: Sequence[Planned], *, before: Beliefs = PAPER, name: str) -> B
     for attribute in Attribute:
         own, variance = [], []
         for one in made:
-            if attribute in one.over.attributes:
-                i = one.over.attributes.index(attribute)
-                own.append(float(one.facts.own[i]))
-                variance.append(float(one.facts.own_variance[i]))
+            if attribute in one.own:
+                own.append(one.own[attribute][0])
+                variance.append(one.own[attribute][1])
         if not own:
             continue
         n = len(own)
@@ -47,14 +46,14 @@ def learned(made: Sequence[Planned], *, before: Beliefs = PAPER, name: str) -> B
         alone[attribute] = before.alone[attribute] + shift
         spread[attribute] = max(LEAST_SD, float(np.sqrt(square / (n + WEIGHS))))
     n = len(made)
-    base = sum(one.facts.base for one in made) / n
+    base = sum(one.base[0] for one in made) / n
     base = (n * base + WEIGHS * before.base[0]) / (n + WEIGHS)
-    square = sum((one.facts.base - base) ** 2 + one.facts.base_variance for one in made)
+    square = sum((one.base[0] - base) ** 2 + one.base[1] for one in made)
     base_sd = float(np.sqrt((square + WEIGHS * before.base[1] ** 2) / (n + WEIGHS)))
-    trust = (sum(one.facts.trust[0] for one in made) + WEIGHS * before.trust[0]) / (n + WEIGHS)
-    square = sum((one.facts.trust[0] - trust) ** 2 + one.facts.trust[1] ** 2 for one in made)
+    trust = (sum(one.trust[0] for one in made) + WEIGHS * before.trust[0]) / (n + WEIGHS)
+    square = sum((one.trust[0] - trust) ** 2 + one.trust[1] ** 2 for one in made)
     trust_sd = float(np.sqrt((square + WEIGHS * before.trust[1] ** 2) / (n + WEIGHS)))
-    noise = (sum(one.plan.noise for one in made) + WEIGHS * before.noise[0]) / (n + WEIGHS)
+    noise = (sum(one.noise for one in made) + WEIGHS * before.noise[0]) / (n + WEIGHS)
     return Beliefs(
         name=name,
         base=(base, max(0.1, base_sd)),

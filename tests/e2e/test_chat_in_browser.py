@@ -35,6 +35,7 @@ class Visit:
     def say(self, text: str) -> None:
         before = self.answers()
         self.page.locator("#chat-input").fill(text)
+        expect(self.page.locator("#chat-submit")).to_be_enabled(timeout=20_000)  # not while it still connects
         self.page.keyboard.press("Enter")
         self.page.wait_for_function(
             "n => document.querySelectorAll('.ai-message').length > n", arg=before, timeout=20_000

@@ -535,7 +535,7 @@ async def test_an_embedded_library_weighs_in_and_a_failing_endpoint_is_not_felt(
 
     from bot.models import neighbours
     from bot.models.openai_api import ModelFailure
-    from policies.planning.library import starter_entries
+    from policies.planning.starter import starter_entries
 
     folder = Path(str(tmp_path))
     entries = starter_entries()[:300]
@@ -567,7 +567,7 @@ async def test_an_embedding_run_that_was_cut_goes_on_where_it_was(
     from pathlib import Path
 
     from bot.models import neighbours
-    from policies.planning.library import starter_entries
+    from policies.planning.starter import starter_entries
 
     folder, entries = Path(str(tmp_path)), starter_entries()[:300]
     embedding = Endpoint(base_url=server.url, api_key="none", models={Role.EMBED: "e"})

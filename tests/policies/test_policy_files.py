@@ -13,7 +13,7 @@ from policies import classifiers, crisis, guidance, questions, thresholds
 from policies.attributes import SPECS, Attribute
 from policies.domains import Domain, Stakes
 from policies.errors import EncoderError, PolicyFileError
-from policies.planning.library import path_weights, read_starter, starter_entries
+from policies.planning.starter import path_weights, read_starter, starter_entries
 
 POLICIES = Path(__file__).resolve().parents[2] / "policies"
 

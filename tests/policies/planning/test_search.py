@@ -237,5 +237,5 @@ async def test_bands_come_with_the_judgements():
     made = await planning.search.planned(
         "q", evaluate=query.judge(np.random.default_rng(1)), rng=2, max_calls=24
     )
-    assert all(set(j.bands) == set(Attribute) for j in made.judgements)
-    assert Scored(3.0).bands == {}
+    assert all(set(p.bands) == set(Attribute) for j in made.judgements for p in j.people)
+    assert Scored(3.0).people == ()

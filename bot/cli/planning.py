@@ -1,0 +1,449 @@
+"""`raise-chat plan`: paths planned by the thousand, kept in a library, looked at, compared and measured."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bot.errors import SettingsError
+from bot.models.connect import endpoint
+from bot.settings import read_settings
+from policies.attributes import SPECS
+from policies.errors import PlanningError
+from policies.files import read_lines
+from policies.planning import library as libraries
+from policies.planning.baselines import PLANNERS
+from policies.planning.building import BuildSettings, Built, Progress, about, build, shard
+from policies.planning.journal import Journal
+from policies.planning.policy import Branch
+from policies.planning.prices import prices
+from policies.planning.reward import AssumedReward, Rewarder, Scenario, scenarios_of
+from policies.planning.starter import scenarios, starter_entries
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@click.group()
+def plan() -> None:
+    """What to ask, in which order: planned offline."""
+
+
+@plan.command("build")
+@click.argument("queries", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--out", required=True, type=FILE, help="The library; gzipped where it ends in .gz.")
+@click.option("--journal", type=FILE, help="Where evaluations are kept; default: beside the library.")
+@click.option(
+    "--per-domain", type=click.IntRange(0), default=50, show_default=True, help="Of our own queries; 0: all."
+)
+@click.option("--with-model", is_flag=True, help="Judge with the configured endpoint, not the prior model.")
+@click.option("--planner", type=click.Choice(sorted(PLANNERS)), default="raise", show_default=True)
+@click.option("--budget", type=click.IntRange(1, 10), default=5, show_default=True, help="Longest path.")
+@click.option(
+    "--max-calls", type=click.IntRange(1), default=100, show_default=True, help="Evaluations a query."
+)
+@click.option("--all-calls", type=click.IntRange(0), default=0, help="Evaluations of this run; 0: no limit.")
+@click.option(
+    "--per-second", type=click.FloatRange(0), default=0.0, help="Evaluations begun a second; 0: no limit."
+)
+@click.option("--concurrency", type=click.IntRange(1), default=48, show_default=True)
+@click.option(
+    "--lambda",
+    "weight",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Safety points that a full price is worth.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--shard", "part", default="1/1", show_default=True, help="This part of the queries, such as 2/8."
+)
+@click.option(
+    "--date", "day", default=lambda: time.strftime("%Y-%m-%d", time.gmtime()), help="In the header; today."
+)
+@click.option(
+    "--price", type=(float, float), default=None, help="Of a million tokens in and out: tells what it costs."
+)
+@click.option(
+    "--batch",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="With OpenAI Batch files in this folder.",
+)
+def build_(
+    *,
+    queries: Path | None,
+    out: Path,
+    journal: Path | None,
+    per_domain: int,
+    with_model: bool,
+    planner: str,
+    budget: int,
+    max_calls: int,
+    all_calls: int,
+    per_second: float,
+    concurrency: int,
+    weight: float,
+    seed: int,
+    part: str,
+    day: str,
+    price: tuple[float, float] | None,
+    batch: Path | None,
+) -> int:
+    """Plan QUERIES (JSON lines with query and domain; our own where none are given) into a library.
+
+    A run that was cut goes on from its journal and pays for nothing twice.
+    """
+    number = re.fullmatch(r"(\d+)/(\d+)", part)
+    if number is None:
+        raise click.BadParameter("two numbers such as 2/8", param_hint="--shard")
+    every = _scenarios(queries, per_domain)
+    some = shard(every, int(number[1]), int(number[2]))
+    settings = BuildSettings(
+        budget=budget,
+        max_calls=max_calls,
+        seed=seed,
+        price=prices(read_settings().prices, weight) if weight else None,
+        price_weight=weight,
+        planner=PLANNERS[planner] if planner != "raise" else None,
+    )
+    rewarder, spent, close = _rewarder(with_model=with_model or batch is not None, batch=batch, seed=seed)
+    kept = journal or out.with_name(out.name + ".journal")
+    began = time.monotonic()
+    log = Journal(kept, about(some, rewarder, settings))
+
+    async def run() -> Built:
+        try:
+            return await build(
+                some,
+                rewarder,
+                settings,
+                log,
+                date=day,
+                concurrency=concurrency,
+                a_second=per_second,
+                most_calls=all_calls,
+                told=_teller(spent, price),
+            )
+        finally:
+            await close()
+
+    try:
+        made = asyncio.run(run())
+    except PlanningError as stopped:
+        wrote = getattr(rewarder, "waiting", lambda: 0)()
+        if not wrote:
+            raise
+        click.echo(
+            f"{wrote} requests are waiting in {batch}/requests.jsonl: send them as a batch, put its output into "
+            f"{batch}/, and run this again ({stopped})"
+        )
+        return 0
+    finally:
+        log.close()
+    libraries.write(made.library, out)
+    _told(made, out, time.monotonic() - began, spent, price)
+    return 0
+
+
+def _scenarios(queries: Path | None, per_domain: int) -> tuple[Scenario, ...]:
+    if queries is None:
+        return scenarios(starter_entries(), per_domain=per_domain)
+    return scenarios_of(list(read_lines(queries)), str(queries))
+
+
+Spent = Callable[[], tuple[int, int]]
+
+
+def _rewarder(
+    *, with_model: bool, batch: Path | None, seed: int
+) -> tuple[Rewarder, Spent, Callable[[], Any]]:
+    async def nothing() -> None:
+        return None
+
+    if not with_model:
+        return AssumedReward(), lambda: (0, 0), nothing
+    from bot.models.planning_model import BatchFiles, PlanningModel, batched, model_reward  # noqa: PLC0415 (the client)
+
+    settings = read_settings()
+    if batch is not None:
+        if not settings.model:
+            raise SettingsError("RAISE_MODEL is not set: batch files name the model that is to answer")
+        files = BatchFiles(batch, model=settings.model_assess or settings.model)
+        return batched(files), lambda: files.tokens, nothing
+    found = endpoint(settings)
+    if found is None:
+        raise SettingsError("RAISE_MODEL_BASE_URL is not set: --with-model needs an endpoint to judge with")
+    model = PlanningModel(found, seed=seed)
+    return model_reward(model), lambda: model.tokens, found.close
+
+
+def _teller(spent: Spent, price: tuple[float, float] | None) -> Callable[[Progress], None]:
+    last = [0.0]
+
+    def told(progress: Progress) -> None:
+        now = time.monotonic()
+        if now - last[0] < 1.0 and progress.done < progress.queries:
+            return
+        last[0] = now
+        left = progress.seconds_left()
+        cost = f", {_cost(spent(), price):.2f} spent" if price else ""
+        when = f", {_clock(left)} to go" if left is not None else ""
+        bad = sum(progress.unscored.values())
+        end = "\n" if progress.done == progress.queries else "\r"
+        click.echo(
+            f"{progress.done} of {progress.queries} planned, {progress.calls} calls, {bad} unscored{cost}{when}   {end}",
+            nl=False,
+            err=True,
+        )
+        sys.stderr.flush()
+
+    return told
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02}:{int(seconds % 60):02}"
+
+
+def _cost(tokens: tuple[int, int], price: tuple[float, float]) -> float:
+    return (tokens[0] * price[0] + tokens[1] * price[1]) / 1e6
+
+
+def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[float, float] | None) -> None:
+    library, progress = made.library, made.progress
+    click.echo(
+        f"wrote {out}: {len(library.entries)} queries, sha256 {library.sha256[:16]}…, in {seconds:.0f} s"
+    )
+    click.echo(f"{progress.calls} calls paid for, {progress.replayed} taken from the journal")
+    if progress.unscored:
+        why = ", ".join(f"{n} {reason}" for reason, n in sorted(progress.unscored.items()))
+        click.echo(f"without a score, and counted for nothing: {why}")
+    if price:
+        click.echo(f"cost at that price: {_cost(spent(), price):.2f}")
+    click.echo("learning across a domain's queries (first wave, then the last half):")
+    for one in made.transfers:
+        click.echo(
+            f"  {one.domain.value:13} {one.queries:5} queries   calls {one.calls[0]:6.1f} → {one.calls[1]:6.1f}   "
+            f"regret left {one.left[0]:.3f} → {one.left[1]:.3f} points"
+        )
+
+
+@plan.command()
+@click.argument(
+    "shards", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--out", required=True, type=FILE)
+def merge(shards: tuple[Path, ...], out: Path) -> None:
+    """One library from the SHARDS of one build."""
+    made = libraries.merged_libraries([libraries.read(path) for path in shards])
+    libraries.write(made, out)
+    click.echo(f"wrote {out}: {len(made.entries)} queries, sha256 {made.sha256[:16]}…")
+
+
+@plan.command()
+@click.argument("query", required=False)
+@click.option(
+    "--library",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Default: the one that ships.",
+)
+@click.option("--depth", type=click.IntRange(1, 4), default=3, show_default=True)
+@click.option("--svg", type=FILE, help="Draw the tree into this file.")
+@click.option("--json", "as_json", is_flag=True)
+def show(query: str | None, path: Path | None, depth: int, svg: Path | None, as_json: bool) -> None:
+    """What a library holds; with QUERY (an id, or a question in words) what it would ask, and when."""
+    library = libraries.read(path) if path else libraries.shipped()
+    if query is None:
+        _show_library(library, as_json=as_json)
+        return
+    entry, how = _found(library, query)
+    if as_json:
+        click.echo(
+            json.dumps(
+                {"how": how, **entry.to_json(), "tree": _tree_json(entry.policy.tree(depth=depth))}, indent=1
+            )
+        )
+    else:
+        click.echo(
+            f"{entry.id}  {entry.domain.value}/{entry.group}, {entry.stakes.value} stakes  ({how})\n  {entry.query}"
+        )
+        click.echo(f"  planned with {library.made['model']}, {entry.calls} calls, seed {entry.seed}")
+        base, *rest = entry.expected
+        click.echo(f"  nothing known                 {base[0]:.2f} ± {base[1]:.2f}")
+        for attribute, (mean, sd) in zip(entry.policy.path, rest, strict=True):
+            click.echo(f"  + {attribute.value:26}  {mean:.2f} ± {sd:.2f}")
+        click.echo("then, by what is answered:")
+        for line in _tree_lines(entry.policy.tree(depth=depth)):
+            click.echo("  " + line)
+    if svg is not None:
+        from policies.planning.picture import tree_svg  # noqa: PLC0415
+
+        svg.write_text(tree_svg(entry.policy.tree(depth=depth), title=entry.query), encoding="utf-8")
+        click.echo(f"drew {svg}", err=True)
+
+
+def _found(library: libraries.Library, wanted: str) -> tuple[libraries.Entry, str]:
+    try:
+        return library.named(wanted), "planned"
+    except PlanningError:
+        if re.fullmatch(r"[0-9a-f]{4,16}", wanted):
+            raise
+    from policies.encoder import built_in  # noqa: PLC0415 (loads the encoder)
+    from policies.errors import EncoderError  # noqa: PLC0415
+    from policies.planning.retrieval import WordVectors  # noqa: PLC0415
+
+    queries = [e.query for e in library.entries]
+    try:
+        encoder: Any = built_in()
+        by = "the built-in encoder"
+    except EncoderError:
+        encoder, by = WordVectors(queries), WordVectors.name
+    near = encoder.encode(queries) @ encoder.encode([wanted])[0]
+    best = int(near.argmax())
+    return library.entries[best], f"the nearest by {by}, cosine {float(near[best]):.2f}"
+
+
+def _show_library(library: libraries.Library, *, as_json: bool) -> None:
+    by_domain = {
+        d: sum(e.domain.value == d for e in library.entries)
+        for d in library.policies
+        if d != libraries.EVERYWHERE
+    }
+    if as_json:
+        click.echo(
+            json.dumps({"made": dict(library.made), "sha256": library.sha256, "queries": by_domain}, indent=1)
+        )
+        return
+    made = library.made
+    click.echo(
+        f"{len(library.entries)} planned queries, sha256 {library.sha256[:16]}…, {made['date']}, {made['licence']}"
+    )
+    click.echo(f"model: {made['model']}; judge: {made['judge']}; λ = {made['settings']['lambda']}")
+    click.echo(f"{made['spent']['calls']} calls, {made['spent']['unscored']} without a score")
+    for domain, count in by_domain.items():
+        path = " → ".join(a.value for a in library.policies[domain].path)
+        click.echo(f"  {domain:13} {count:5}   {path}")
+    click.echo("an answer that changes what another fact is worth (everywhere):")
+    for (a, band, c), change in sorted(
+        library.gates.get(libraries.EVERYWHERE, {}).items(), key=lambda g: g[1]
+    ):
+        click.echo(f"  {a.value} {band}: {c.value} {change:+.0%}")
+    click.echo(
+        "ids: "
+        + ", ".join(e.id[:8] for e in library.entries[:6])
+        + (", …" if len(library.entries) > 6 else "")
+    )
+
+
+def _tree_lines(branch: Branch, lead: str = "") -> list[str]:
+    if branch.ask is None:
+        return []
+    lines = [f"{lead}ask {branch.ask.value} ({branch.gain:+.2f})"]
+    after = {band: _tree_lines(b, lead + "    ") for band, b in branch.after.items()}
+    if len({tuple(rows) for rows in after.values()}) == 1:
+        return lines + next(iter(after.values()), [])
+    for band, rows in after.items():
+        lines.append(f"{lead}  {band}:")
+        lines += rows
+    return lines
+
+
+def _tree_json(branch: Branch) -> dict[str, Any]:
+    if branch.ask is None:
+        return {"ask": None}
+    return {
+        "ask": branch.ask.value,
+        "gain": round(branch.gain, 3),
+        "after": {band: _tree_json(b) for band, b in branch.after.items()},
+    }
+
+
+@plan.command()
+@click.argument("old", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("new", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--json", "as_json", is_flag=True)
+def diff(old: Path, new: Path, as_json: bool) -> int:
+    """What changed from library OLD to NEW; exits 1 where anything did."""
+    found = libraries.differences(libraries.read(old), libraries.read(new))
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+    else:
+        for key, (before, after) in found["made"].items():
+            click.echo(f"{key}: {json.dumps(before)[:100]} → {json.dumps(after)[:100]}")
+        for key in ("added", "removed", "other_path", "other_first"):
+            some = ", ".join(i[:8] for i in found[key][:8]) + (", …" if len(found[key]) > 8 else "")
+            click.echo(f"{key.replace('_', ' '):12} {len(found[key]):6}  {some}".rstrip())
+        click.echo(f"same path    {found['same']:6}")
+    return int(bool(found["made"] or any(found[k] for k in ("added", "removed", "other_path"))))
+
+
+@plan.command("prices")
+def prices_() -> None:
+    """What asking each attribute costs a person, and why; a study sets its own with RAISE_PRICES."""
+    for attribute, total in prices(read_settings().prices, 1.0).items():
+        own = SPECS[attribute].price
+        click.echo(
+            f"{attribute.value:18} {total:.2f}   leak {own.sensitivity:.1f}  effort {own.effort:.1f}  harm {own.harm:.1f}   {own.reason}"
+        )
+
+
+@plan.command()
+@click.option("--json", "as_json", is_flag=True)
+@click.option("--queries", type=click.IntRange(7), default=70, show_default=True, help="Simulated, a world.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True)
+@click.option("--calls", multiple=True, type=click.IntRange(10), default=(100, 200), show_default=True)
+@click.option(
+    "--pictures", type=click.Path(file_okay=False, path_type=Path), help="Draw the tables into this folder."
+)
+@click.option("--only", multiple=True, type=click.Choice(["planners", "tree", "frontier", "transfer"]))
+def bench(
+    *,
+    as_json: bool,
+    queries: int,
+    seeds: int,
+    calls: tuple[int, ...],
+    pictures: Path | None,
+    only: tuple[str, ...],
+) -> None:
+    """Measure the planners on our own simulated world: regret, policy trees, the privacy frontier, transfer."""
+    from policies.planning.bench import measured  # noqa: PLC0415
+
+    found = asyncio.run(
+        measured(
+            queries=queries,
+            seeds=range(seeds),
+            calls=calls,
+            only=only,
+            told=lambda what: click.echo(what, err=True),
+        )
+    )
+    if pictures is not None:
+        from policies.planning.picture import bench_svgs  # noqa: PLC0415
+
+        pictures.mkdir(parents=True, exist_ok=True)
+        for name, drawn in bench_svgs(found).items():
+            (pictures / f"{name}.svg").write_text(drawn, encoding="utf-8")
+    click.echo(json.dumps(found, indent=1) if as_json else _bench_text(found))
+
+
+def _bench_text(found: dict[str, Any]) -> str:
+    lines = []
+    for name, rows in found.items():
+        if not isinstance(rows, list) or not rows:
+            continue
+        lines.append(name)
+        heads = list(rows[0])
+        lines.append("  " + "  ".join(f"{h:>14}" for h in heads))
+        for row in rows:
+            lines.append(
+                "  "
+                + "  ".join(f"{(f'{v:.3f}' if isinstance(v, float) else str(v)):>14}" for v in row.values())
+            )
+    return "\n".join(lines)

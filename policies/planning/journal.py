@@ -1,0 +1,155 @@
+"""The journal of a build: one line an evaluation, written before it is used, so that a killed run pays for nothing twice.
+
+The first line says what is being planned, by hash; a run with other settings is refused. The last line may be torn by a
+kill: it is cut off. The journal holds our own queries' ids, sets and scores, and no person's text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+from policies.attributes import Attribute
+from policies.errors import PlanningError, Unscored
+from policies.planning.evidence import longhand, shorthand
+from policies.planning.judging import Evaluate, Person, Prior, Scored
+
+_Key = tuple[str, str]
+Repeat = Callable[[frozenset[Attribute], int], Awaitable[float | Scored]]
+"""One evaluation of a set, given how often it was evaluated, this time included."""
+
+
+class Journal:
+    """Evaluations paid for so far, and the file they are added to."""
+
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Open, or begin.
+
+        Args:
+            path: of the journal.
+            about: what is being planned; all that decides a score.
+
+        Raises:
+            PlanningError: the file is a journal of something else, or a line within it is damaged.
+        """
+        self._path = path
+        self._paid: dict[_Key, deque[dict[str, Any]]] = defaultdict(deque)
+        self._done: dict[str, dict[str, Any]] = {}
+        self.replayed = self.paid = 0
+        keep = self._read(about) if path.exists() else 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: TextIO = path.open("r+" if keep else "w", encoding="utf-8")
+        if keep:
+            self._file.seek(keep)
+            self._file.truncate()
+        else:
+            self._write({"journal": 1, "about": dict(about)})
+
+    def _read(self, about: Mapping[str, Any]) -> int:
+        data = self._path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        for number, line in enumerate(data[:whole].splitlines(), 1):
+            try:
+                raw = json.loads(line)
+            except ValueError as bad:
+                raise PlanningError(
+                    f"{self._path}, line {number}: not JSON; cut the file before this line to keep what was paid"
+                ) from bad
+            if number == 1:
+                if raw.get("journal") != 1:
+                    raise PlanningError(f"{self._path}: is no journal of a build")
+                if raw["about"] != dict(about):
+                    other = sorted(k for k in {*about, *raw["about"]} if about.get(k) != raw["about"].get(k))
+                    raise PlanningError(
+                        f"{self._path}: was begun with another {', '.join(other)}; give another --journal, or the old settings"
+                    )
+            elif "done" in raw:
+                self._done[raw["done"]] = raw
+            else:
+                self._paid[raw["q"], raw["s"]].append(raw)
+        return whole
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def finished(self, query: str) -> Mapping[str, Any] | None:
+        """What a query was finished with, or None."""
+        return self._done.get(query)
+
+    def finish(self, query: str, record: Mapping[str, Any]) -> None:
+        """A query is planned."""
+        line = {"done": query, **record}
+        self._write(line)
+        self._done[query] = line
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        try:
+            self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as full:
+            raise PlanningError(
+                f"{self._path}: cannot be written ({full.strerror}); nothing more is paid for"
+            ) from full
+
+    def paying(self, query: str, evaluate: Repeat, prior: Prior) -> tuple[Evaluate, Prior]:
+        """The same two, answered from the journal where it holds the answer, and written to it where not.
+
+        Lines of one set are replayed in the order written; which repeat each was is the same in any run, since repeats of
+        a set within one batch are told apart by nothing but their number.
+        """
+        asked: dict[frozenset[Attribute], int] = {}
+
+        async def evaluated(chosen: frozenset[Attribute]) -> float | Scored:
+            name = "+".join(sorted(a.value for a in chosen))
+            n = asked[chosen] = asked.get(chosen, 0) + 1
+            kept = self._paid[query, name]
+            if kept:
+                raw = kept.popleft()
+                self.replayed += 1
+                if "why" in raw:
+                    raise Unscored(raw["why"])
+                return Scored(raw["x"], tuple(Person(longhand(b), x) for b, x in raw.get("p", ())))
+            try:
+                made = await evaluate(chosen, n)
+            except Unscored as failed:
+                self._write({"q": query, "s": name, "why": failed.reason})
+                self.paid += 1
+                raise
+            scored = made if isinstance(made, Scored) else Scored(made)
+            line: dict[str, Any] = {"q": query, "s": name, "x": scored.score}
+            if scored.people:
+                line["p"] = [[shorthand(p.bands), p.score] for p in scored.people]
+            self._write(line)
+            self.paid += 1
+            return scored
+
+        async def weighed(known: frozenset[Attribute]) -> Mapping[Attribute, float] | None:
+            name = "prior " + "+".join(sorted(a.value for a in known))
+            kept = self._paid[query, name]
+            if kept:
+                raw = kept.popleft()
+                self.replayed += 1
+                if "why" in raw:
+                    raise Unscored(raw["why"])
+                return None if raw["w"] is None else {Attribute(a): w for a, w in raw["w"].items()}
+            try:
+                weights = await prior(known)
+            except Unscored as failed:
+                self._write({"q": query, "s": name, "why": failed.reason})
+                self.paid += 1
+                raise
+            self._write(
+                {
+                    "q": query,
+                    "s": name,
+                    "w": None if weights is None else {a.value: w for a, w in weights.items()},
+                }
+            )
+            self.paid += 1
+            return weights
+
+        return evaluated, weighed
