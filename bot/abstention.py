@@ -107,6 +107,16 @@ def must_hand_over(risk: RiskState, assessment: Assessment, profile: Profile, *,
     return bool(risk.flags & _PASSIVE_DEATH_WISH and risk.flags & _LETTING_GO)
 
 
+def is_worth_asking(candidate: Candidate, least_share: float, least_points: float) -> bool:
+    """Whether a question's expected gain, less its price, is over the threshold.
+
+    In safety points where a policy was planned; by its share of the answer's safety where none was.
+    """
+    if candidate.points is None:
+        return candidate.gain >= least_share
+    return candidate.points - candidate.price >= least_points
+
+
 def decide(
     assessment: Assessment,
     profile: Profile,
@@ -120,6 +130,7 @@ def decide(
     asks_at_all: bool,
     risk: RiskState,
     is_minor: bool,
+    questions_left: int | None = None,
 ) -> Decision:
     """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise.
 
@@ -138,6 +149,7 @@ def decide(
         asks_at_all: whether the arm asks.
         risk: what sticks.
         is_minor: an age under the minimum was said.
+        questions_left: what the person still lets themselves be asked; None where they set no limit.
     """
     level = sufficiency(assessment, profile, at=at)
     heard = level if assessment.sufficiency is None else (level + assessment.sufficiency) / 2
@@ -159,13 +171,13 @@ def decide(
             asked < thresholds.budget[stakes] + one_more
             and asks < thresholds.most_questions
             and candidate is not None
-            and candidate.gain >= thresholds.least_gain[stakes]
+            and is_worth_asking(candidate, thresholds.least_gain[stakes], thresholds.least_points[stakes])
+            and (questions_left is None or questions_left > 0)
         )
         if may_ask and heard < thresholds.enough[stakes]:
             return made(Outcome.ASK, Reason.INSUFFICIENT_CONTEXT, "gain_expected")
     if stakes is Stakes.HIGH and level < thresholds.floor[stakes]:
-        declined = profile.with_standing(Standing.DECLINED)
-        if declined:
+        if profile.with_standing(Standing.DECLINED) or questions_left == 0:
             return made(Outcome.ABSTAIN, Reason.DECLINED, "too_little_may_be_asked")
         return made(Outcome.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, "too_little_known")
     if wants_answer:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from bot.risk.verdict import Category, RiskLevel, RiskState, Subject
 from bot.understanding import Assessment
-from policies.attributes import PSYCHOLOGICAL, Attribute, Profile
+from policies.attributes import PSYCHOLOGICAL, Attribute, Profile, band_of
 from policies.domains import Stakes
+from policies.planning.policy import Known
 
 FIXED_ORDER = (Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY, Attribute.HEALTH)
 """The arm that asks everyone the same: the paper's three strongest, then health (its Figure 4)."""
@@ -48,10 +49,16 @@ class Candidate:
     Attributes:
         attribute: which.
         gain: the share of the answer's safety expected to hang on it, 0 to 1.
+        points: what the answer is expected to gain in safety, 1 to 5, given what is known; None where nothing was planned.
+        sd: standard deviation of that.
+        price: safety points that it must be worth, λ times its price.
     """
 
     attribute: Attribute
     gain: float
+    points: float | None = None
+    sd: float = 0.0
+    price: float = 0.0
 
 
 HEAVY_SHARE = 0.5
@@ -83,6 +90,7 @@ def next_attribute(
     asked: Sequence[Attribute],
     allowed: frozenset[Attribute],
     risk: RiskState,
+    prices: Mapping[Attribute, float] | None = None,
 ) -> Candidate | None:
     """The best attribute that is neither known, declined, unknown, nor outside the study's list.
 
@@ -97,6 +105,7 @@ def next_attribute(
         allowed: the study's list.
         risk: when elevated, only what serves safety is asked, by the kind of danger; somebody who worries about
             another person is not asked for a history as if it were their own.
+        prices: safety points that asking each attribute costs; free where None.
     """
     left = [a for a in Attribute if a in allowed and not profile.is_closed(a, at=at) and a not in asked]
     if not left:
@@ -109,7 +118,10 @@ def next_attribute(
         return next(Candidate(attribute=a, gain=1.0) for a in order if a in left)
     if arm not in ("raise", "agent"):
         return None
+    policy, known = assessment.policy, bands_known(profile, at=at)
     weights = dict(assessment.weights)
+    if policy is not None and risk.level is RiskLevel.NONE:
+        weights = {a: w * policy.factor(a, known) for a, w in weights.items()}
     if risk.level is RiskLevel.ELEVATED and risk.subject in (Subject.CHILD, Subject.OTHER_ADULT):
         left = [a for a in left if a not in (Attribute.SELF_HARM_HISTORY, Attribute.MENTAL_STATE)]
     elif risk.level is RiskLevel.ELEVATED:
@@ -126,7 +138,29 @@ def next_attribute(
     if well and risk.level is RiskLevel.NONE:
         for attribute in PSYCHOLOGICAL:
             weights[attribute] = weights.get(attribute, 0.0) * STILL_WORTH[well]
-    best = max(left, key=lambda a: weights.get(a, 0.0), default=None)
-    if best is None or weights.get(best, 0.0) <= 0.0:
-        return None
-    return Candidate(attribute=best, gain=weights[best])
+    cost = prices or {}
+    found = [
+        _candidate(a, weights[a], assessment, known, cost.get(a, 0.0))
+        for a in left
+        if weights.get(a, 0.0) > 0.0
+    ]
+    return max(found, key=lambda c: c.gain if c.points is None else c.points - c.price, default=None)
+
+
+def bands_known(profile: Profile, *, at: datetime) -> Known:
+    """What is known now, by attribute: the band of the answer, None where it is in none."""
+    return {a: band_of(a, profile.tags(a)) for a in Attribute if profile.is_known(a, at=at)}
+
+
+def _candidate(
+    attribute: Attribute, weight: float, assessment: Assessment, known: Known, price: float
+) -> Candidate:
+    """What asking is expected to add: the policy's gain, scaled by what has changed its weight since."""
+    policy, planned = assessment.policy, assessment.weights.get(attribute, 0.0)
+    if policy is None:
+        return Candidate(attribute=attribute, gain=weight, price=price)
+    total = sum(mean for mean, _ in policy.worth.values())
+    worth = {**policy.worth, attribute: (total * weight, policy.worth.get(attribute, (0.0, 0.0))[1])}
+    gain = replace(policy, worth=worth, gates={}).gain(attribute, known)
+    sd = gain.sd * weight / planned if planned else gain.sd
+    return Candidate(attribute=attribute, gain=weight, points=gain.mean, sd=sd, price=price)

@@ -12,9 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from bot import abstention, acquisition
+from bot import abstention, acquisition, limits
 from bot.abstention import Decision, Outcome, Reason
 from bot.acquisition import WELL
+from bot.limits import Limits
 from bot.moves import (
     AFTER_OFFERS,
     AbstainMove,
@@ -100,9 +101,37 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         moves.append(Say(key="country_noted", with_resources=True))
         return _resume(session, event, rules, moves)
 
+    wish = limits.heard(event.text)
+    if wish is not None:
+        session = _limited(session, wish, event.at)
+        moves.append(Say(key=f"limit_{'never' if wish.never else 'none' if wish.most == 0 else 'most'}"))
+        if understood.assessment is None:
+            return _within_limits(session, event, rules, moves)
+
     return _interview(
         before, session, event, understood, rules, moves=moves, noted=noted, corrected=corrected
     )
+
+
+def _limited(session: Session, wish: Limits, at: datetime) -> Session:
+    """The session with a person's own limits in force: what is never to be asked counts as declined."""
+    profile, pending = session.profile, session.pending
+    for attribute in wish.never:
+        if not profile.is_known(attribute, at=at):
+            profile = profile.with_answer(attribute, Answer(standing=Standing.DECLINED, at=at))
+    if pending is not None and (pending.attribute in wish.never or wish.most == 0):
+        pending = None
+    left = session.questions_left if wish.most is None else wish.most
+    return replace(session, profile=profile, pending=pending, questions_left=left)
+
+
+def _within_limits(session: Session, event: Said, rules: Rules, moves: list[Move]) -> Step:
+    """After a limit was set, the interview goes on within it."""
+    if session.topic is None or session.topic.settled:
+        return Step(session=session, moves=tuple(moves))
+    if session.pending is not None:
+        return _resume(session, event, rules, moves)
+    return _decide(session, event, rules, moves)
 
 
 def _imminent(
@@ -513,6 +542,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         asked=topic.asked,
         allowed=rules.attributes,
         risk=session.risk,
+        prices=rules.prices,
     )
     decision = abstention.decide(
         topic.assessment,
@@ -526,6 +556,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         asks_at_all=session.arm not in (Arm.VANILLA, Arm.CONTEXT_RICH),
         risk=session.risk,
         is_minor=session.is_minor,
+        questions_left=session.questions_left,
     )
     if decision.outcome is Outcome.ASK and chosen is not None:
         return _ask(session, chosen.attribute, event, rules, moves, sufficiency=decision.sufficiency)
@@ -550,7 +581,8 @@ def _ask(
 ) -> Step:
     topic = session.topic
     closed = session.profile.is_closed(attribute, at=event.at)
-    if topic is None or closed or len(topic.asked) >= rules.thresholds.most_questions:
+    spent = session.questions_left is not None and session.questions_left <= 0
+    if topic is None or closed or spent or len(topic.asked) >= rules.thresholds.most_questions:
         return _decide(replace(session, pending=None), event, rules, moves)
     if sufficiency is None:
         sufficiency = abstention.sufficiency(topic.assessment, session.profile, at=event.at)
@@ -560,6 +592,7 @@ def _ask(
         session,
         topic=replace(topic, asked=(*topic.asked, attribute)),
         pending=Pending(attribute=attribute, tries=tries),
+        questions_left=None if session.questions_left is None else session.questions_left - 1,
     )
     return Step(session=session, moves=(*moves, ask))
 

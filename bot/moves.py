@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -168,3 +169,4 @@ class Rules:
 
     thresholds: Thresholds
     attributes: frozenset[Attribute] = frozenset(Attribute)
+    prices: Mapping[Attribute, float] = field(default_factory=dict)

@@ -84,6 +84,7 @@ class Session:
         quiet: how often silence after a crisis card was answered.
         language: of the last message that told of danger, "" until then; ISO 639-1.
         smaller: replies after the first card of danger; each next step asks less than the one before.
+        questions_left: what the person still lets themselves be asked, by their own limit; None where they set none.
         model_tokens: what an outside model has taken for this conversation, for the cap on it.
     """
 
@@ -107,6 +108,7 @@ class Session:
     language: str = ""
     smaller: int = 0
     model_tokens: int = 0
+    questions_left: int | None = None
 
     @property
     def has_disclosed(self) -> bool:
@@ -148,6 +150,7 @@ class Session:
             "language": self.language,
             "smaller": self.smaller,
             "model_tokens": self.model_tokens,
+            "questions_left": self.questions_left,
         }
 
     @classmethod
@@ -190,4 +193,5 @@ class Session:
             language=raw["language"],
             smaller=raw["smaller"],
             model_tokens=raw["model_tokens"],
+            questions_left=raw.get("questions_left"),
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from policies.attributes import Answer, Attribute
 from policies.domains import Domain, Stakes
+from policies.planning.policy import Policy
 
 
 class Intent(StrEnum):
@@ -59,6 +60,8 @@ class Assessment:
         weights: share of the answer's safety that hangs on each attribute, from the nearest planned paths; sums to 1
             where any path was found.
         confidence: probability of the domain, 0 to 1.
+        policy: the planned policy of the nearest queries, which says what a further answer is expected to add; None where
+            nothing was planned.
         sufficiency: 0 to 5 as an outside model judged it, with what was told when it was asked; None where none was.
     """
 
@@ -68,6 +71,7 @@ class Assessment:
     weights: Mapping[Attribute, float]
     confidence: float = 1.0
     sufficiency: float | None = None
+    policy: Policy | None = field(default=None, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
@@ -78,6 +82,7 @@ class Assessment:
             "weights": {a.value: w for a, w in self.weights.items()},
             "confidence": self.confidence,
             "sufficiency": self.sufficiency,
+            "policy": self.policy and self.policy.to_whole_json(),
         }
 
     @classmethod
@@ -90,6 +95,7 @@ class Assessment:
             weights={Attribute(a): w for a, w in raw["weights"].items()},
             confidence=raw["confidence"],
             sufficiency=raw["sufficiency"],
+            policy=Policy.from_whole_json(raw["policy"]) if raw.get("policy") else None,
         )
 
 

@@ -24,7 +24,8 @@ class Thresholds:
         budget: questions planned for, by stakes.
         enough: sufficiency (0 to 5) at which an answer is given, by stakes.
         floor: sufficiency below which an answer is withheld, by stakes.
-        least_gain: share of the answer's safety a further question must be expected to carry, by stakes.
+        least_gain: share of the answer's safety a further question must be expected to carry where nothing was planned.
+        least_points: safety points that a further question must be expected to add, its price taken off, by stakes.
     """
 
     most_questions: int
@@ -32,6 +33,7 @@ class Thresholds:
     enough: Mapping[Stakes, float]
     floor: Mapping[Stakes, float]
     least_gain: Mapping[Stakes, float]
+    least_points: Mapping[Stakes, float]
 
 
 class _Number(BaseModel):
@@ -55,6 +57,7 @@ class _File(BaseModel):
     enough: _Number
     floor: _Number
     least_gain: _Number
+    least_points: _Number
 
     @model_validator(mode="after")
     def _agree(self) -> _File:
@@ -90,6 +93,7 @@ def load(path: Path) -> Thresholds:
         enough=by_stakes(raw.enough),
         floor=by_stakes(raw.floor),
         least_gain=by_stakes(raw.least_gain),
+        least_points=by_stakes(raw.least_points),
     )
 
 

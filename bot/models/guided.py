@@ -29,7 +29,10 @@ from policies.classifiers import Trained, ngrams
 from policies.domains import Domain, Stakes
 from policies.encoder import Encoder, Vectors
 from policies.guidance import Block, Group
-from policies.planning.starter import PathLibrary, path_weights, starter_entries
+from policies.planning import library as libraries
+from policies.planning.library import Library
+from policies.planning.retrieval import Retrieval
+from policies.planning.starter import PathLibrary, path_weights, starter_entries, vectors_of
 from policies.questions import Question
 
 LONGEST_REPLY = 248
@@ -37,6 +40,8 @@ LONGEST_REPLY = 248
 NEIGHBOURS, NEIGHBOURS_OF_A_DOMAIN = 25, 60
 SHARPNESS, NEIGHBOURS_SAY, WORDS_SAY = 12.0, 0.6, 0.7
 """How sharply nearness decides a neighbour's vote; how much the neighbours' domains and the words count beside the meaning."""
+PLANS_SAY = 1.0
+"""How much the planned policies count beside the group's paths and the classifier of the first attribute."""
 UNSURE, SURE_ALONE = 0.35, 0.75
 """Confidence below which words that tell of nobody are not taken for a problem, and below which a short message after
 an answer is taken to belong to it."""
@@ -55,7 +60,18 @@ class GuidedModel:
         *,
         trained: Trained | None = None,
         minimum_age: int = 18,
+        library: Library | None = None,
+        vectors: Vectors | None = None,
     ) -> None:
+        """Hold what ships, or what was given.
+
+        Args:
+            encoder: of sentences.
+            trained: classifiers.
+            minimum_age: below it the conversation changes.
+            library: planned paths; those that ship where None.
+            vectors: of its queries; looked up or encoded where None.
+        """
         self._encoder = encoder
         trained = trained or classifiers.shipped()
         self._reader = Reader(encoder, trained)
@@ -64,6 +80,10 @@ class GuidedModel:
         self._countries = crisis.shipped()
         self._minimum_age = minimum_age
         self._library = PathLibrary(starter_entries(), trained.vectors("library"))
+        planned = library or libraries.shipped()
+        if vectors is None:
+            vectors = vectors_of(planned, self._library, encoder)
+        self._retrieval = Retrieval(planned, vectors, by="the built-in encoder")
         self._group = trained.linear("group")
         self._words = trained.linear("words")
         self._stakes = trained.linear("stakes")
@@ -180,8 +200,9 @@ class GuidedModel:
     def assess(self, text: str, vector: Vectors | None = None, *, domain: Domain | None = None) -> Assessment:
         """Domain, scenario group, stakes and what the answer hangs on; the group within a domain where that is given.
 
-        The weights are votes of three voices: the paths of the nearest planned queries (paper, appendix D.4), the
-        mean path of the likely scenario groups, and a classifier of the first attribute.
+        The weights are votes of three voices: the policies of the nearest planned queries (paper, appendix D.4), the
+        mean path of the likely scenario groups, and a classifier of the first attribute. The policy is the nearest
+        queries' own, with its worth shared out by these votes.
         """
         vector = self._encoder.encode([text])[0] if vector is None else vector
         by_group = self._group.probabilities(vector)
@@ -217,28 +238,26 @@ class GuidedModel:
         low_by_words = float(spelled[self._stakes_words.labels.index(Stakes.LOW.value)])
         stakes = self._vote_stakes(vector, [n.planned.stakes for n in near], votes.tolist(), low_by_words)
         weights: dict[Attribute, float] = {}
-        voices: list[tuple[Mapping[Attribute, float], float]] = [
-            (
-                path_weights(
-                    [(n.planned.path, float(v)) for n, v in zip(near, votes, strict=True) if n.planned.path]
-                ),
-                1.0,
-            ),
-            (path_weights([(tuple(p), float(w)) for p, w in self._likely_paths(by_group)]), 1.0),
-        ]
+        found = self._retrieval.policy_for(vector, domain=domain, sure=pooled[domain] / total)
         first = dict(zip(self._first.labels, self._first.probabilities(vector), strict=True))
-        voices.append(({a: float(first.get(a.value, 0.0)) for a in Attribute}, 1.0))
+        voices: list[tuple[Mapping[Attribute, float], float]] = [
+            (found.shares, PLANS_SAY),
+            (path_weights([(tuple(p), float(w)) for p, w in self._likely_paths(by_group)]), 1.0),
+            ({a: float(first.get(a.value, 0.0)) for a in Attribute}, 1.0),
+        ]
         for voice, say in voices:
             for attribute, w in voice.items():
                 weights[attribute] = weights.get(attribute, 0.0) + say * w
         share = sum(weights.values()) or 1.0
         ranked = sorted(((a, w / share) for a, w in weights.items()), key=lambda item: (-item[1], item[0]))
+        kept = {} if stakes is Stakes.LOW else dict(ranked[:6])
         return Assessment(
             domain=domain,
             group=group,
             stakes=stakes,
-            weights={} if stakes is Stakes.LOW else dict(ranked[:6]),
+            weights=kept,
             confidence=pooled[domain] / total,
+            policy=found.policy.shared_out(dict(ranked)) if kept else None,
         )
 
     def _likely_paths(self, by_group: np.ndarray) -> list[tuple[Sequence[Attribute], float]]:

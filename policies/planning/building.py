@@ -28,6 +28,8 @@ from policies.planning.transfer import learned
 from policies.planning.utility import PAPER, Beliefs
 
 FIRST_WAVE = 8
+SEARCHES = 48
+"""Queries searched at once: enough to keep any endpoint busy, few enough that a run that is cut has finished most of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,6 +306,7 @@ class _Work:
     ) -> None:
         self._rewarder, self._settings, self._journal = rewarder, settings, journal
         self._shared, self._progress, self._told = shared, progress, told
+        self._searches = asyncio.Semaphore(SEARCHES)
 
     async def domain(self, domain: Domain, scenarios: Sequence[Scenario]) -> list[tuple[Scenario, _Done]]:
         """Plan a domain's queries, wave by wave."""
@@ -325,13 +328,17 @@ class _Work:
         return rows
 
     async def _one(self, scenario: Scenario, beliefs: Beliefs) -> _Done:
+        async with self._searches:
+            return await self._planned(scenario, beliefs)
+
+    async def _planned(self, scenario: Scenario, beliefs: Beliefs) -> _Done:
         kept = self._journal.finished(scenario.id)
         if kept is not None:
             done = _Done.from_json(kept)
         else:
             settings = self._settings
             parts = self._shared.around(*self._rewarder.parts(scenario, settings.seed))
-            evaluate, prior = self._journal.paying(scenario.id, *parts)
+            evaluate, prior = self._journal.paying(scenario.id, *parts, kept=self._rewarder.costs)
             made = await planned(
                 scenario.query,
                 evaluate=evaluate,

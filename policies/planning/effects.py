@@ -30,9 +30,9 @@ class Effect(_Strict):
 
 
 class Named(_Strict):
-    """Factors by the place at which a query's authored path names an attribute."""
+    """Gain alone, in safety points, by the place at which a query's authored path names an attribute."""
 
-    times: tuple[Annotated[float, Field(ge=0, le=5)], ...]
+    points: tuple[Annotated[float, Field(gt=0, le=1.5)], ...] = Field(min_length=1)
     reason: Reason
 
 

@@ -11,6 +11,9 @@ from policies.errors import PlanningError
 from policies.planning.judging import Band
 from policies.planning.search import Planned
 
+MOST_TOLD = 150
+"""People of one query whose scores are kept for learning gates."""
+
 
 def shorthand(bands: Mapping[Attribute, Band]) -> str:
     """Bands as ten letters, one an attribute in order: its place on the scale, "-" where there is none."""
@@ -77,17 +80,7 @@ class Evidence:
             },
             headroom=round(facts.headroom, 4),
             noise=made.plan.noise,
-            told=tuple(
-                Told(
-                    chosen=j.chosen,
-                    bands=person.bands,
-                    off=round(
-                        person.score - float(made.expected[over.row(j.chosen & set(over.attributes))]), 3
-                    ),
-                )
-                for j in made.judgements
-                for person in j.people
-            ),
+            told=_told(made),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -131,3 +124,20 @@ class Evidence:
             )
         except (KeyError, TypeError, ValueError, IndexError) as bad:
             raise PlanningError(f"not evidence: {type(bad).__name__} at {bad}") from bad
+
+
+def _told(made: Planned) -> tuple[Told, ...]:
+    """Every k-th of the people judged for, so that no query tells more than `MOST_TOLD`."""
+    over = made.over
+    rows = {int(mask): row for row, mask in enumerate(over.masks)}
+    place = {a: 1 << i for i, a in enumerate(over.attributes)}
+    every = [(j.chosen, person) for j in made.judgements for person in j.people]
+    step = -(-len(every) // MOST_TOLD) or 1
+    return tuple(
+        Told(
+            chosen=chosen,
+            bands=person.bands,
+            off=round(person.score - float(made.expected[rows[sum(place.get(a, 0) for a in chosen)]]), 3),
+        )
+        for chosen, person in every[::step]
+    )

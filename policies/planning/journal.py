@@ -95,8 +95,12 @@ class Journal:
                 f"{self._path}: cannot be written ({full.strerror}); nothing more is paid for"
             ) from full
 
-    def paying(self, query: str, evaluate: Repeat, prior: Prior) -> tuple[Evaluate, Prior]:
+    def paying(
+        self, query: str, evaluate: Repeat, prior: Prior, *, kept: bool = True
+    ) -> tuple[Evaluate, Prior]:
         """The same two, answered from the journal where it holds the answer, and written to it where not.
+
+        Evaluations that cost nothing need not be kept: then only their repeats are counted.
 
         Lines of one set are replayed in the order written; which repeat each was is the same in any run, since repeats of
         a set within one batch are told apart by nothing but their number.
@@ -106,9 +110,9 @@ class Journal:
         async def evaluated(chosen: frozenset[Attribute]) -> float | Scored:
             name = "+".join(sorted(a.value for a in chosen))
             n = asked[chosen] = asked.get(chosen, 0) + 1
-            kept = self._paid[query, name]
-            if kept:
-                raw = kept.popleft()
+            held = self._paid[query, name]
+            if held:
+                raw = held.popleft()
                 self.replayed += 1
                 if "why" in raw:
                     raise Unscored(raw["why"])
@@ -127,11 +131,19 @@ class Journal:
             self.paid += 1
             return scored
 
+        if not kept:
+
+            async def counted(chosen: frozenset[Attribute]) -> float | Scored:
+                n = asked[chosen] = asked.get(chosen, 0) + 1
+                return await evaluate(chosen, n)
+
+            return counted, prior
+
         async def weighed(known: frozenset[Attribute]) -> Mapping[Attribute, float] | None:
             name = "prior " + "+".join(sorted(a.value for a in known))
-            kept = self._paid[query, name]
-            if kept:
-                raw = kept.popleft()
+            held = self._paid[query, name]
+            if held:
+                raw = held.popleft()
                 self.replayed += 1
                 if "why" in raw:
                     raise Unscored(raw["why"])

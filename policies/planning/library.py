@@ -153,7 +153,11 @@ def assembled(entries: Iterable[Entry], gates: Mapping[str, Gates], made: Mappin
     every = [e.policy for e in whole if e.policy.path]
     if every:
         policies[EVERYWHERE] = merged(every, [1.0] * len(every))
-    return Library(made=made, entries=whole, gates=gates, policies=policies, sha256=_hash(_lines(whole)))
+    held = {
+        name: Policy.from_json(policy.to_json(), gates.get(name, gates.get(EVERYWHERE, {})))
+        for name, policy in policies.items()
+    }
+    return Library(made=made, entries=whole, gates=gates, policies=held, sha256=_hash(_lines(whole)))
 
 
 def _lines(entries: Sequence[Entry]) -> list[str]:

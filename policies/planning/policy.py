@@ -8,7 +8,7 @@ A gate that is not clearly there is left out, so that thin data fall back to the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -97,6 +97,16 @@ class Policy:
         """Every gain, largest first; equal ones in the paper's order."""
         return tuple(sorted((self.gain(a, known) for a in left if a in self.worth), key=lambda g: -g.mean))
 
+    def shares(self, steps: int = 5) -> dict[Attribute, float]:
+        """What each of the path's attributes adds in its place, as shares that sum to 1; empty where nothing adds."""
+        known: dict[Attribute, Band | None] = {}
+        added: dict[Attribute, float] = {}
+        for a in self.path[:steps]:
+            added[a] = max(0.0, self.gain(a, known).mean)
+            known[a] = None
+        total = sum(added.values())
+        return {a: v / total for a, v in added.items()} if total else {}
+
     def next(
         self, known: Known, left: Collection[Attribute], *, price: Mapping[Attribute, float] | None = None
     ) -> Gain | None:
@@ -147,6 +157,37 @@ class Policy:
             "worth": {a.value: [round(m, 3), round(s, 3)] for a, (m, s) in self.worth.items()},
             "pairs": {f"{a.value}+{b.value}": round(v, 3) for (a, b), v in self.pairs.items()},
         }
+
+    def to_whole_json(self) -> dict[str, Any]:
+        """`to_json` with the gates, for where no library holds them."""
+        return {
+            **self.to_json(),
+            "gates": [[a.value, b, c.value, round(v, 3)] for (a, b, c), v in self.gates.items()],
+        }
+
+    @classmethod
+    def from_whole_json(cls, raw: Mapping[str, Any]) -> Policy:
+        """Read what `to_whole_json` wrote.
+
+        Raises:
+            PlanningError: it is not a policy.
+        """
+        try:
+            gates = {(Attribute(a), str(b), Attribute(c)): float(v) for a, b, c, v in raw["gates"]}
+        except (KeyError, TypeError, ValueError) as bad:
+            raise PlanningError(f"not a policy: {type(bad).__name__} at {bad}") from bad
+        return cls.from_json(raw, gates)
+
+    def shared_out(self, shares: Mapping[Attribute, float]) -> Policy:
+        """The same policy with its worth shared out anew, by shares that sum to 1."""
+        total = sum(mean for mean, _ in self.worth.values())
+        worth = {
+            a: (total * shares.get(a, 0.0), self.worth.get(a, (0.0, 0.0))[1])
+            for a in Attribute
+            if shares.get(a, 0.0) > 0
+        }
+        path = tuple(sorted(worth, key=lambda a: -worth[a][0])[:5])
+        return replace(self, path=path, worth=worth)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any], gates: Gates | None = None) -> Policy:
@@ -275,7 +316,6 @@ class GateLearner:
         self._names: list[tuple[Attribute, Band, Attribute]] = [
             (a, band, c) for a in Attribute for band in SPECS[a].bands for c in Attribute
         ]
-        self._columns = {name: i for i, name in enumerate(self._names)}
         size = len(self._names)
         self._square, self._cross, self._off, self._seen = np.zeros((size, size)), np.zeros(size), 0.0, 0
 
@@ -289,22 +329,22 @@ class GateLearner:
         told, worth = made.told, made.worth
         if not told:
             return
-        shares = {
-            (a, band): sum(j.bands.get(a) == band for j in told) / len(told)
-            for a in Attribute
-            for band in SPECS[a].bands
+        place = {
+            (a, band): 3 * i + k for i, a in enumerate(Attribute) for k, band in enumerate(SPECS[a].bands)
         }
-        rows = np.zeros((len(told), len(self._names)))
-        off = np.zeros(len(told))
-        for i, judgement in enumerate(told):
-            chosen = [c for c in judgement.chosen if c in worth]
+        held = np.zeros((len(told), len(place)))
+        adds = np.zeros((len(told), len(Attribute)))
+        order = tuple(Attribute)
+        for i, one in enumerate(told):
+            for a, band in one.bands.items():
+                held[i, place[a, band]] = 1.0
+            chosen = [c for c in one.chosen if c in worth]
             left = float(np.exp(-sum(worth[c] for c in chosen) / made.headroom))
-            off[i] = judgement.off
             for c in chosen:
-                for a, held in judgement.bands.items():
-                    for band in SPECS[a].bands:
-                        away = float(band == held) - shares[a, band]
-                        rows[i, self._columns[a, band, c]] = left * worth[c] * away
+                adds[i, order.index(c)] = left * worth[c]
+        away = held - held.mean(axis=0)
+        rows = (away[:, :, None] * adds[:, None, :]).reshape(len(told), -1)
+        off = np.array([one.off for one in told])
         self._square += rows.T @ rows
         self._cross += rows.T @ off
         self._off += float(off @ off)

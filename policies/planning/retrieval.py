@@ -11,21 +11,25 @@ import math
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
 
 import numpy as np
 
+from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.encoder import Vectors
 from policies.errors import PlanningError
 from policies.planning.library import EVERYWHERE, Entry, Library
 from policies.planning.policy import Policy, merged
+from policies.planning.starter import path_weights
 
-NEAREST = 8
-"""Planned queries that vote; the paper finds no difference between 3 and 10."""
+NEAREST = 25
+"""Planned queries that vote, by nearness; the paper takes 5 and finds no difference between 3 and 10, in a smaller library."""
+LOOKED_AT = 4
+"""Steps of a path that vote: no more are asked."""
 SHARPNESS = 12.0
 """How sharply nearness decides a vote: e to this times the cosine."""
 FAR = 0.32
@@ -60,11 +64,23 @@ class Retrieved:
         policy: what to ask, given what is known.
         source: neighbours, domain or everywhere.
         near: the nearest planned queries, nearest first, whether or not they voted.
+        votes: of each of them.
     """
 
     policy: Policy
     source: Source
     near: tuple[Near, ...] = field(repr=False)
+    votes: tuple[float, ...] = field(repr=False)
+
+    @property
+    def shares(self) -> Mapping[Attribute, float]:
+        """What the answer's safety hangs on, by the vote of the policies' paths; shares that sum to 1."""
+        if self.source is not Source.NEIGHBOURS:
+            return path_weights([(self.policy.path[:LOOKED_AT], 1.0)])
+        total = sum(self.votes)
+        return path_weights(
+            [(n.entry.policy.path[:LOOKED_AT], v / total) for n, v in zip(self.near, self.votes, strict=True)]
+        )
 
 
 class Index:
@@ -137,17 +153,16 @@ class Retrieval:
             for row, cosine in self._index.nearest(query, nearest)
         )
         policies = self.library.policies
-        if not near or near[0].similarity < FAR:
-            if domain is not None and sure >= SURE_OF_DOMAIN and domain.value in policies:
-                return Retrieved(policy=policies[domain.value], source=Source.DOMAIN, near=near)
-            return Retrieved(policy=policies[EVERYWHERE], source=Source.EVERYWHERE, near=near)
-        votes = [
+        votes = tuple(
             math.exp(SHARPNESS * n.similarity) * (1.0 if domain in (None, n.entry.domain) else 0.5)
             for n in near
-        ]
-        return Retrieved(
-            policy=merged([n.entry.policy for n in near], votes), source=Source.NEIGHBOURS, near=near
         )
+        if not near or near[0].similarity < FAR:
+            if domain is not None and sure >= SURE_OF_DOMAIN and domain.value in policies:
+                return Retrieved(policy=policies[domain.value], source=Source.DOMAIN, near=near, votes=votes)
+            return Retrieved(policy=policies[EVERYWHERE], source=Source.EVERYWHERE, near=near, votes=votes)
+        voted = merged([n.entry.policy for n in near], votes)
+        return Retrieved(policy=voted, source=Source.NEIGHBOURS, near=near, votes=votes)
 
 
 class WordVectors:

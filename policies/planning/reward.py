@@ -27,7 +27,8 @@ from policies.planning.effects import shipped as shipped_effects
 from policies.planning.effects import shipped_path as effects_path
 from policies.planning.journal import Repeat
 from policies.planning.judging import Person, Prior, Scored
-from policies.planning.simulation import query_of
+from policies.planning.simulation import query_of, raw_worth
+from policies.planning.utility import ALONE
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
 PROMPTS = ("simulate", "write", "judge", "prior")
@@ -87,6 +88,7 @@ class Rewarder(Protocol):
 
     name: str
     judge: str
+    costs: bool
 
     def about(self) -> Mapping[str, Any]:
         """How it works, for the library's header: prompts by hash, or the prior model's file."""
@@ -108,6 +110,7 @@ class AssumedReward:
     """
 
     name = "the shipped prior model"
+    costs = False
     judge = f"assumed, the mean over {PANEL} simulated people"
 
     def __init__(self, effects: Effects | None = None) -> None:
@@ -207,6 +210,8 @@ class _Person:
 
 class ModelReward:
     """A language model that plays the person, writes the answer and judges it."""
+
+    costs = True
 
     def __init__(self, model: TextModel, judge: TextModel | None = None, *, people: int = PEOPLE) -> None:
         """Hold the models.
@@ -308,7 +313,9 @@ def scenarios_of(lines: Sequence[Mapping[str, Any]], source: str) -> tuple[Scena
                 domain=Domain(raw["domain"]),
                 group=str(raw.get("group", "")),
                 stakes=Stakes(raw.get("stakes", "high")),
-                needs=needs_of([Attribute(a) for a in raw["path"]]) if raw.get("path") else {},
+                needs=needs_of([Attribute(a) for a in raw["path"]], Domain(raw["domain"]))
+                if raw.get("path")
+                else {},
                 profiles=(profile,) if profile else (),
             )
         except KeyError as missing:
@@ -327,24 +334,29 @@ def scenarios_of(lines: Sequence[Mapping[str, Any]], source: str) -> tuple[Scena
 
 def needs_of(
     path: Sequence[Attribute],
+    domain: Domain,
     group: Mapping[Attribute, float] | None = None,
     *,
     effects: Effects | None = None,
 ) -> dict[Attribute, float]:
-    """What a query's authored path says its facts are worth, as factors.
+    """What a query's authored path says its facts are worth, as factors on their mean in the domain.
 
     Args:
         path: authored, most important first.
+        domain: of the query.
         group: mean factors of its scenario group, where known.
         effects: the prior model.
     """
-    needs = (effects or shipped_effects()).needs
-    own = {
-        a: needs.named.times[min(path.index(a), len(needs.named.times) - 1)]
-        if a in path
-        else needs.unnamed.times
-        for a in Attribute
-    }
+    effects = effects or shipped_effects()
+    needs = effects.needs
+    own = {}
+    for a in Attribute:
+        if a in path:
+            effect = effects.domains[domain].get(a)
+            points = needs.named.points[min(path.index(a), len(needs.named.points) - 1)]
+            own[a] = raw_worth(points) / (raw_worth(ALONE[a]) * (effect.times if effect else 1.0))
+        else:
+            own[a] = needs.unnamed.times
     if group is None:
         return own
     share = needs.group_share.times

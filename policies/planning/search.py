@@ -29,8 +29,10 @@ from policies.planning.utility import PAPER, Beliefs, Facts, Posterior
 ALL: tuple[Attribute, ...] = tuple(Attribute)
 BATCH = 12
 """Simulations between two looks at the posterior. Fixed, so that the plan does not depend on how many run at once."""
-DRAWS_TO_TELL = 96
+DRAWS_TO_TELL = 64
 """Utilities drawn to tell how sure a path is."""
+LOOKS = 3
+"""Batches between two looks at how sure it is."""
 SURE = 0.004
 """Mean safety points over all lengths that a better path would be expected to add, under which search stops."""
 
@@ -118,7 +120,7 @@ class BayesianSearch:
                     rows = _fresh(rows, unheard, rng)
                 elif turn == batch and batch > 4:
                     rows[-4:] = [0] * 4  # the base, and whether the judge repeats itself
-                elif turn > 3 * BATCH and self._is_sure(
+                elif turn % (LOOKS * BATCH) == 0 and self._is_sure(
                     posterior, over, weights, cost, rng, free=price is None
                 ):
                     stopped = "sure"

@@ -1,0 +1,116 @@
+"""What a person lets themselves be asked: "ask me at most one thing", "never about my health".
+
+Read from their words by rule, whatever model speaks, so that no model can overlook it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from policies.attributes import Attribute
+
+_NUMBERS = {
+    "no": 0,
+    "any": 0,
+    "zero": 0,
+    "one": 1,
+    "a": 1,
+    "two": 2,
+    "a couple": 2,
+    "a couple of": 2,
+    "three": 3,
+    "four": 4,
+}
+_NUMBER = r"(?P<n>no|any|zero|one|two|three|four|a couple(?: of)?|a|\d)"
+_THING = r"(?:single )?(?:more )?(?:questions?|things?)"
+_MOST = [
+    re.compile(p)
+    for p in (
+        rf"\bask(?: me)?(?: about)? (?:at most|only|just|no more than|up to|not more than|max(?:imum)?(?: of)?) {_NUMBER}(?: {_THING})?\b",
+        rf"\b(?:at most|no more than|not more than|maximum(?: of)?|max) {_NUMBER} (?:more )?questions?\b",
+        rf"\bask(?: me)? {_NUMBER} {_THING} (?:at (?:the )?most|max(?:imum)?|only|and no more)\b",
+        r"\b(?:dont|do not|please dont|never|stop) ask(?:ing)?(?: me)? (?:(?P<n>any)(?:thing)?|(?P<no>questions))(?: (?:else|more|questions?|at all|about me|personal))*\s*(?:$|[.!,;])",
+        r"\b(?P<n>no) (?:more )?(?:personal )?questions(?: please)?\s*(?:$|[.!,;])",
+    )
+]
+_ABOUT: dict[Attribute, str] = {
+    Attribute.AGE: r"age|how old i am|birthday|year of birth",
+    Attribute.GENDER: r"gender|sex|sexuality",
+    Attribute.MARITAL_STATUS: r"marriage|relationship|relationships|partner|husband|wife|family|kids|children|private life|love life|family situation",
+    Attribute.PROFESSION: r"job|work|profession|employer|boss|studies|career",
+    Attribute.ECONOMIC_STATUS: r"money|finances|financial situation|income|salary|debts?|savings|bank account",
+    Attribute.EDUCATION: r"education|school|schooling|degree|grades",
+    Attribute.HEALTH: r"health|physical health|body|medical (?:history|stuff|things|conditions?)|illness(?:es)?|medication|medicines?",
+    Attribute.MENTAL_STATE: r"mental health|mental state|state of mind|mind|mood|psych(?:ology|e)|depression|diagnos(?:is|es)",
+    Attribute.SELF_HARM_HISTORY: r"self[- ]?harm|hurting myself|suicid(?:e|al)(?: thoughts| history)?|my past attempts?|attempts?|scars",
+    Attribute.EMOTION: r"feelings?|emotions?|how i feel|how im feeling",
+}
+_SUBJECT = "|".join(f"(?P<{a.value}>{words})" for a, words in _ABOUT.items())
+_REFUSES = re.compile(
+    r"(?:"
+    r"(?<!\bi )\b(?:dont|do not|never|stop|not|no)(?: ever)? (?:(?:ask(?:ing)?|bring(?:ing)? up|mention(?:ing)?)(?: me)?(?: (?:anything|questions?|stuff|things))?|questions)(?: (?:about|on|into))?"
+    r"|(?:^|[.,;!] )(?:please |just |but )*(?:never|nothing|not) about"
+    r"|\b(?:leave|keep)"
+    r"|\b(?:id|i would) rather not (?:talk about|discuss|be asked about|answer (?:questions )?about)"
+    r"|\bi (?:wont|will not|dont want to|do not want to|refuse to) (?:talk about|discuss|be asked about|answer (?:questions )?about)"
+    r") (?P<what>[a-z ,'-]{2,80})"
+)
+_OFF_LIMITS = re.compile(
+    r"(?P<what>[a-z ,'-]{2,60}) (?:is|are) (?:off[- ]limits|none of your business|not up for discussion|private)\b"
+)
+_LEFT_OUT = re.compile(r"^(?:my |the )?[a-z' -]+?(?: out| private| to myself)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """A person's own limits.
+
+    Attributes:
+        most: questions that may still be asked; None where nothing was said of it.
+        never: what is not to be asked about.
+    """
+
+    most: int | None = None
+    never: frozenset[Attribute] = frozenset()
+
+
+def heard(text: str) -> Limits | None:
+    """The limits that a message sets, or None."""
+    plain = re.sub(r"\s+", " ", text.lower().replace("’", "'").replace("'", "")).strip()
+    most = None
+    for pattern in _MOST:
+        found = pattern.search(plain)
+        if found:
+            number = found.groupdict().get("n") or "no"
+            most = int(number) if number.isdigit() else _NUMBERS[number]
+            break
+    never: set[Attribute] = set()
+    told = " ".join(s for s in re.split(r"(?<=[.!?])\s+", plain) if not s.endswith("?"))
+    for found in (*_REFUSES.finditer(told), *_OFF_LIMITS.finditer(told)):
+        lead, what = found[0][: found.start("what") - found.start()], found["what"]
+        if lead.split()[:1] in (["leave"], ["keep"]) and not _LEFT_OUT.search(what):
+            continue
+        never |= _named(what, whole=found.re is _OFF_LIMITS)
+    return Limits(most=most, never=frozenset(never)) if most is not None or never else None
+
+
+def _named(what: str, *, whole: bool) -> set[Attribute]:
+    """The attributes named at the start of a phrase, joined by "or", "and" and commas; at its end where `whole`."""
+    parts = re.split(r",| or | and | nor ", what)
+    found: set[Attribute] = set()
+    for part in parts:
+        said = part.strip()
+        if whole:
+            match = re.search(rf"(?:my |the )?(?:{_SUBJECT})$", said)
+        else:
+            match = re.match(
+                rf"(?:my |the |any of my |personal )?(?:{_SUBJECT})(?: (?:out|private|to myself|at all|please|again|either|stuff|things|history).*)?$",
+                said,
+            )
+        if match is None:
+            if not found:
+                continue
+            break
+        found |= {Attribute(name) for name, value in match.groupdict().items() if value}
+    return found
