@@ -3,14 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help setup dev chat serve test lint bench prove lock train train-redaction docs clean
+.PHONY: help setup dev chat serve test lint bench prove lock train train-redaction library docs clean
 
 help:
 	@echo "make chat    set up and open the chat on the built-in model"
 	@echo "make test    set up and run the tests"
 	@echo "make setup   only the set-up          make lint    ruff and mypy"
 	@echo "make bench   what is timed            make prove   what is too heavy for every run"
-	@echo "make train   rebuild the classifiers  make lock    resolve the locked requirements anew"
+	@echo "make train   rebuild the classifiers  make library plan the shipped paths anew (20 minutes)"
+	@echo "make lock    resolve the locked requirements anew"
 
 $(VENV)/made: requirements.lock pyproject.toml
 	@echo "Setting up in $(VENV) (once; a minute or two)…"
@@ -64,6 +65,9 @@ train-redaction: $(VENV)/dev-made
 
 docs: $(VENV)/dev-made
 	@$(BIN)/python scripts/make_failures.py
+
+library: $(VENV)/made
+	@$(BIN)/raise-chat plan build --per-domain 0 --max-calls 60 --date $$(date -u +%Y-%m-%d) --journal .cache/library.journal --out policies/planning/library.jsonl.gz
 
 lock: $(VENV)/dev-made
 	@$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml

@@ -19,6 +19,7 @@ from bot.settings import Mode, Settings
 from policies import consent, crisis, retention
 from policies.consent import ConsentText
 from policies.crisis.checks import RETIRED
+from policies.planning.prices import prices
 from policies.retention import RetentionPolicy
 from privacy.consent import ConsentVersion
 from privacy.detector import Detector, Options
@@ -178,6 +179,8 @@ def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True
         detector=finds,
         keeping=keeping(settings) if needs_privacy else None,
         outside=where,
+        library=settings.library,
+        prices=prices(settings.prices, settings.price_weight) if settings.price_weight else None,
     )
     settle()
     return parts

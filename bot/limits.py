@@ -101,6 +101,8 @@ def _named(what: str, *, whole: bool) -> set[Attribute]:
     found: set[Attribute] = set()
     for part in parts:
         said = part.strip()
+        if not said:
+            continue
         if whole:
             match = re.search(rf"(?:my |the )?(?:{_SUBJECT})$", said)
         else:

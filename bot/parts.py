@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,8 +24,10 @@ from bot.risk.screen import Screen
 from bot.risk.semantic import SemanticStage
 from bot.risk.stages import Stages
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
+from policies.attributes import Attribute
 from policies.crisis import Directory, cards
-from policies.planning.starter import starter_entries
+from policies.planning import library as libraries
+from policies.planning.library import Library
 from privacy.gate import Redacts
 from privacy.reading import ReadingError, TimedParser
 
@@ -110,6 +112,8 @@ def build_parts(
     detector: Redacts | None = None,
     keeping: Keeping | None = None,
     outside: Outside | None = None,
+    library: Path | None = None,
+    prices: Mapping[Attribute, float] | None = None,
 ) -> Parts:
     """Load everything that ships: policies, encoder, classifiers.
 
@@ -126,16 +130,19 @@ def build_parts(
         detector: finds personal data; it gives the reading too, so that this process need not parse.
         keeping: consent, store, log and the way out.
         outside: where the endpoint is.
+        library: planned paths in place of those that ship.
+        prices: safety points that asking each attribute must be worth; free where None.
 
     Raises:
-        PolicyError: a policy file or the encoder cannot be used.
+        PolicyError: a policy file, the library or the encoder cannot be used.
     """
     screen = Screen()
     directory = crisis.shipped()
     brain = encoder.built_in()
-    guided = GuidedModel(brain, minimum_age=minimum_age)
-    rules = Rules(thresholds=thresholds.shipped())
-    model, opinion = _speakers(guided, endpoint, brain, data_dir, rules)
+    planned = libraries.read(library) if library else libraries.shipped()
+    guided = GuidedModel(brain, minimum_age=minimum_age, library=planned)
+    rules = Rules(thresholds=thresholds.shipped(), prices=prices or {})
+    model, opinion = _speakers(guided, endpoint, brain=brain, data_dir=data_dir, rules=rules, planned=planned)
     if endpoint is not None:
         vocabulary.is_ours("warm up")
     return Parts(
@@ -172,9 +179,11 @@ def build_parts(
 def _speakers(
     guided: GuidedModel,
     endpoint: Endpoint | None,
+    *,
     brain: encoder.Encoder,
     data_dir: Path | None,
     rules: Rules,
+    planned: Library,
 ) -> tuple[LanguageModel, Opinion | None]:
     """Who speaks, and who gives a second opinion on danger."""
     if endpoint is None:
@@ -183,7 +192,7 @@ def _speakers(
     from bot.models.remote import ModelOpinion, RemoteModel  # noqa: PLC0415
     from bot.models.wording import Meaning  # noqa: PLC0415
 
-    near = neighbours.load(data_dir, endpoint, starter_entries()) if data_dir else None
+    near = neighbours.load(data_dir, endpoint, planned) if data_dir else None
     meaning = Meaning(brain, questions.shipped())
     model = RemoteModel(endpoint, guided, meaning=meaning, neighbours=near, attributes=rules.attributes)
     return model, ModelOpinion(endpoint)

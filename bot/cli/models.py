@@ -15,7 +15,7 @@ from bot.errors import SettingsError
 from bot.models.connect import endpoint
 from bot.models.usage import SPEAKING, Budget, Role
 from bot.settings import read_settings
-from policies.planning.starter import starter_entries
+from policies.planning import library as libraries
 
 if TYPE_CHECKING:
     from bot.models.openai_api import Endpoint
@@ -86,15 +86,15 @@ def embed() -> None:
     if not found.plays(Role.EMBED):
         raise SettingsError("RAISE_MODEL_EMBED is not set: name the endpoint's embedding model")
 
+    planned = libraries.read(settings.library) if settings.library else libraries.shipped()
+
     def told(done: int, every: int) -> None:
         end = "\n" if done == every else "\r"
         click.echo(f"{done} of {every} planned queries embedded{end}", nl=False, err=True)
         sys.stderr.flush()
 
     try:
-        path = asyncio.run(
-            neighbours.embed_library(found, settings.data_dir, starter_entries(), progress=told)
-        )
+        path = asyncio.run(neighbours.embed_library(found, settings.data_dir, planned.entries, progress=told))
     except ModelFailure as failed:
         raise SettingsError(
             f"the embedding model failed ({failed.kind.value}); what was done is kept, run it again"

@@ -113,7 +113,7 @@ def build_(
         price_weight=weight,
         planner=PLANNERS[planner] if planner != "raise" else None,
     )
-    rewarder, spent, close = _rewarder(with_model=with_model or batch is not None, batch=batch, seed=seed)
+    rewarder, spent, close = _rewarder(with_model=with_model or batch is not None, batch=batch)
     kept = journal or out.with_name(out.name + ".journal")
     began = time.monotonic()
     log = Journal(kept, about(some, rewarder, settings))
@@ -161,9 +161,7 @@ def _scenarios(queries: Path | None, per_domain: int) -> tuple[Scenario, ...]:
 Spent = Callable[[], tuple[int, int]]
 
 
-def _rewarder(
-    *, with_model: bool, batch: Path | None, seed: int
-) -> tuple[Rewarder, Spent, Callable[[], Any]]:
+def _rewarder(*, with_model: bool, batch: Path | None) -> tuple[Rewarder, Spent, Callable[[], Any]]:
     async def nothing() -> None:
         return None
 
@@ -180,7 +178,7 @@ def _rewarder(
     found = endpoint(settings)
     if found is None:
         raise SettingsError("RAISE_MODEL_BASE_URL is not set: --with-model needs an endpoint to judge with")
-    model = PlanningModel(found, seed=seed)
+    model = PlanningModel(found)
     return model_reward(model), lambda: model.tokens, found.close
 
 

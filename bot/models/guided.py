@@ -32,7 +32,7 @@ from policies.guidance import Block, Group
 from policies.planning import library as libraries
 from policies.planning.library import Library
 from policies.planning.retrieval import Retrieval
-from policies.planning.starter import PathLibrary, path_weights, starter_entries, vectors_of
+from policies.planning.starter import PathLibrary, starter_entries, vectors_of
 from policies.questions import Question
 
 LONGEST_REPLY = 248
@@ -40,8 +40,8 @@ LONGEST_REPLY = 248
 NEIGHBOURS, NEIGHBOURS_OF_A_DOMAIN = 25, 60
 SHARPNESS, NEIGHBOURS_SAY, WORDS_SAY = 12.0, 0.6, 0.7
 """How sharply nearness decides a neighbour's vote; how much the neighbours' domains and the words count beside the meaning."""
-PLANS_SAY = 1.0
-"""How much the planned policies count beside the group's paths and the classifier of the first attribute."""
+PLANS_SAY = 2.0
+"""How much the planned policies count beside the classifier of the first attribute."""
 UNSURE, SURE_ALONE = 0.35, 0.75
 """Confidence below which words that tell of nobody are not taken for a problem, and below which a short message after
 an answer is taken to belong to it."""
@@ -92,11 +92,6 @@ class GuidedModel:
         self._block_vectors = dict(
             zip((b.id for b in self._guidance.all_blocks()), trained.vectors("blocks"), strict=True)
         )
-        members: dict[str, list[tuple[tuple[Attribute, ...], float]]] = {}
-        for entry in self._library.entries:
-            if entry.path:
-                members.setdefault(f"{entry.domain.value}/{entry.group}", []).append((entry.path, 1.0))
-        self._group_paths = {name: path_weights(votes) for name, votes in members.items()}
 
     # ------------------------------------------------------------------------------------------- understanding
 
@@ -200,9 +195,8 @@ class GuidedModel:
     def assess(self, text: str, vector: Vectors | None = None, *, domain: Domain | None = None) -> Assessment:
         """Domain, scenario group, stakes and what the answer hangs on; the group within a domain where that is given.
 
-        The weights are votes of three voices: the policies of the nearest planned queries (paper, appendix D.4), the
-        mean path of the likely scenario groups, and a classifier of the first attribute. The policy is the nearest
-        queries' own, with its worth shared out by these votes.
+        The weights are votes of two voices: the policies of the nearest planned queries (paper, appendix D.4), and a
+        classifier of the first attribute. The policy is the nearest queries' own, with its worth shared out by these.
         """
         vector = self._encoder.encode([text])[0] if vector is None else vector
         by_group = self._group.probabilities(vector)
@@ -242,7 +236,6 @@ class GuidedModel:
         first = dict(zip(self._first.labels, self._first.probabilities(vector), strict=True))
         voices: list[tuple[Mapping[Attribute, float], float]] = [
             (found.shares, PLANS_SAY),
-            (path_weights([(tuple(p), float(w)) for p, w in self._likely_paths(by_group)]), 1.0),
             ({a: float(first.get(a.value, 0.0)) for a in Attribute}, 1.0),
         ]
         for voice, say in voices:
@@ -259,14 +252,6 @@ class GuidedModel:
             confidence=pooled[domain] / total,
             policy=found.policy.shared_out(dict(ranked)) if kept else None,
         )
-
-    def _likely_paths(self, by_group: np.ndarray) -> list[tuple[Sequence[Attribute], float]]:
-        likely = np.argsort(-by_group)[:5]
-        return [
-            (tuple(self._group_paths[self._group.labels[i]])[:4], float(by_group[i]))
-            for i in likely
-            if self._group.labels[i] in self._group_paths
-        ]
 
     def _vote_stakes(
         self, vector: Vectors, near: Sequence[Stakes], votes: Sequence[float], low_by_words: float

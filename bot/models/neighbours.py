@@ -19,18 +19,16 @@ from bot.models.usage import Budget, Role
 from bot.understanding import Assessment
 from policies.domains import Stakes
 from policies.encoder import Vectors
-from policies.planning.starter import PathLibrary, PlannedQuery, path_weights
+from policies.planning.library import Entry, Library
+from policies.planning.retrieval import Retrieval
 
 BATCH = 128
-NEIGHBOURS = 25
 EMBED_SECONDS, BATCH_SECONDS = 2.0, 60.0
-WIDE_AWAKE = 12.0
-"""How sharply nearness decides a neighbour's vote, as for the built-in encoder."""
 
 log = logging.getLogger("raise.model")
 
 
-def vectors_file(folder: Path, model: str, entries: Sequence[PlannedQuery]) -> Path:
+def vectors_file(folder: Path, model: str, entries: Sequence[Entry]) -> Path:
     """Where the vectors of these queries by this model are kept; another model or library has another file."""
     made = hashlib.sha256(model.encode())
     for entry in entries:
@@ -41,7 +39,7 @@ def vectors_file(folder: Path, model: str, entries: Sequence[PlannedQuery]) -> P
 async def embed_library(
     endpoint: Endpoint,
     folder: Path,
-    entries: Sequence[PlannedQuery],
+    entries: Sequence[Entry],
     *,
     progress: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Path:
@@ -68,22 +66,24 @@ async def embed_library(
     return path
 
 
-def load(folder: Path, endpoint: Endpoint, entries: Sequence[PlannedQuery]) -> Neighbours | None:
+def load(folder: Path, endpoint: Endpoint, library: Library) -> Neighbours | None:
     """What was embedded for this model and library, or None where nothing was."""
-    path = vectors_file(folder, endpoint.model(Role.EMBED), entries)
+    path = vectors_file(folder, endpoint.model(Role.EMBED), library.entries)
     if not endpoint.plays(Role.EMBED):
         return None
     if not path.exists():
         log.warning("the library is not embedded for this model; 'raise-chat models embed' does it")
         return None
-    return Neighbours(endpoint, PathLibrary(tuple(entries), np.load(path, allow_pickle=False)))
+    vectors = np.load(path, allow_pickle=False)
+    return Neighbours(endpoint, Retrieval(library, vectors, by=endpoint.model(Role.EMBED)), vectors.shape[1])
 
 
 class Neighbours:
     """Weighs attributes by the planned queries nearest to a question, as the endpoint's embeddings see it."""
 
-    def __init__(self, endpoint: Endpoint, library: PathLibrary) -> None:
-        self._endpoint, self._library = endpoint, library
+    def __init__(self, endpoint: Endpoint, retrieval: Retrieval, width: int) -> None:
+        """Hold the planned queries as the endpoint embeds them, in vectors of this width."""
+        self._endpoint, self._retrieval, self._width = endpoint, retrieval, width
 
     async def weighed(self, query: str, local: Assessment, budget: Budget) -> Assessment:
         """The assessment with half of its weights from these neighbours; unchanged where the endpoint fails."""
@@ -94,21 +94,19 @@ class Neighbours:
         except ModelFailure:
             return local
         vector = _unit(np.array(found, dtype=np.float32))[0]
-        if vector.shape[0] != self._library.vectors.shape[1]:
+        if vector.shape[0] != self._width:
             log.error("embeddings have changed their width; embed the library again")
             return local
-        near = self._library.nearest(vector, NEIGHBOURS)
-        votes = np.exp(WIDE_AWAKE * np.array([n.similarity for n in near]))
-        planned = path_weights(
-            [(n.planned.path, float(v)) for n, v in zip(near, votes, strict=True) if n.planned.path]
-        )
+        nearby = self._retrieval.policy_for(vector, domain=local.domain, sure=local.confidence)
+        planned = nearby.shares
         both = {
             a: 0.5 * local.weights.get(a, 0.0) + 0.5 * planned.get(a, 0.0)
             for a in {**local.weights, **planned}
         }
         ranked = sorted(both.items(), key=lambda item: (-item[1], item[0]))[: max(1, len(local.weights))]
         total = sum(w for _, w in ranked) or 1.0
-        return replace(local, weights={a: w / total for a, w in ranked})
+        weights = {a: w / total for a, w in ranked}
+        return replace(local, weights=weights, policy=nearby.policy.shared_out(weights))
 
 
 def _unit(rows: Vectors) -> Vectors:

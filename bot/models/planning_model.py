@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from bot.models.openai_api import Endpoint, ModelFailure
+from bot.models.openai_api import OPEN_SECONDS, Endpoint, Failure, ModelFailure
 from bot.models.usage import Budget, Role
 from policies.errors import PlanningError, Unscored
 from policies.planning.reward import ModelReward, as_json
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
+_Made = TypeVar("_Made")
 SECONDS = 120.0
 """A call may take this long: nobody is waiting."""
+PATIENCE = 10
+"""Waits for an endpoint that is away, before the run is given up."""
+_HOPELESS = frozenset({Failure.AUTH, Failure.NO_MODEL, Failure.CAPPED})
 
 
 class PlanningModel:
     """Calls the endpoint; the queries are our own texts or a scenario file's, never what a participant wrote."""
 
-    def __init__(self, endpoint: Endpoint, *, seed: int = 0) -> None:
-        self._endpoint, self._seed = endpoint, seed
+    def __init__(self, endpoint: Endpoint, *, wait: float = OPEN_SECONDS) -> None:
+        """Hold the endpoint.
+
+        Args:
+            endpoint: the configured one.
+            wait: seconds before an endpoint that is left alone is tried again.
+        """
+        self._endpoint, self._wait = endpoint, wait
         self.name = endpoint.model(Role.ASSESS)
         self._prompt = self._completion = 0
 
@@ -41,24 +52,38 @@ class PlanningModel:
     async def written(self, system: str, data: Mapping[str, Any], *, key: str) -> str:
         """As `TextModel.written`."""
         del key
-        budget = Budget(seconds=SECONDS, is_ours=True)
-        try:
-            return await self._endpoint.spoken(Role.ANSWER, _messages(system, data), budget)
-        except ModelFailure as failed:
-            raise Unscored(failed.kind.value) from None
-        finally:
-            self._count(budget)
+        return await self._called(lambda b: self._endpoint.spoken(Role.ANSWER, _messages(system, data), b))
 
     async def shaped(self, system: str, data: Mapping[str, Any], shape: type[_Shape], *, key: str) -> _Shape:
         """As `TextModel.shaped`."""
         del key
-        budget = Budget(seconds=SECONDS, is_ours=True)
-        try:
-            return await self._endpoint.structured(Role.ASSESS, _messages(system, data), shape, budget)
-        except ModelFailure as failed:
-            raise Unscored(failed.kind.value) from None
-        finally:
-            self._count(budget)
+        messages = _messages(system, data)
+        return await self._called(lambda b: self._endpoint.structured(Role.ASSESS, messages, shape, b))
+
+    async def _called(self, call: Callable[[Budget], Awaitable[_Made]]) -> _Made:
+        """One call. An endpoint that is away is waited for, and not planned without.
+
+        Raises:
+            Unscored: this call gave nothing.
+            PlanningError: the endpoint refuses us, or is away for longer than `PATIENCE` waits.
+        """
+        for _ in range(PATIENCE):
+            budget = Budget(seconds=SECONDS, is_ours=True)
+            try:
+                return await call(budget)
+            except ModelFailure as failed:
+                if failed.kind in _HOPELESS:
+                    raise PlanningError(
+                        f"the endpoint answers {failed.kind.value}; what was paid for is in the journal: mend it and run again"
+                    ) from None
+                if failed.kind is not Failure.CIRCUIT_OPEN:
+                    raise Unscored(failed.kind.value) from None
+            finally:
+                self._count(budget)
+            await asyncio.sleep(self._wait)
+        raise PlanningError(
+            "the endpoint has been away for minutes; what was paid for is in the journal: run again when it is back"
+        )
 
 
 def model_reward(model: PlanningModel) -> ModelReward:

@@ -7,6 +7,7 @@ named and counted; it is never a number.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -231,24 +232,25 @@ class ModelReward:
     def parts(self, scenario: Scenario, seed: int) -> tuple[Repeat, Prior]:
         """As `Rewarder.parts`."""
         people: dict[int, _Person] = {}
+        turns: dict[int, asyncio.Lock] = {}
 
         async def person(number: int) -> _Person:
             if scenario.profiles:
-                words = scenario.profiles[number % len(scenario.profiles)]
-                return _Person(words, {})
-            if number not in people:
-                found = await self._model.shaped(
-                    prompt("simulate").text,
-                    {"query": scenario.query, "domain": scenario.domain.value, "number": number + 1},
-                    Simulated,
-                    key=f"{seed}/{scenario.id}/person/{number}",
-                )
-                raw = found.model_dump()
-                people[number] = _Person(
-                    {a: raw[a.value]["words"] for a in Attribute},
-                    {a: raw[a.value]["band"] for a in Attribute},
-                )
-            return people[number]
+                return _Person(scenario.profiles[number % len(scenario.profiles)], {})
+            async with turns.setdefault(number, asyncio.Lock()):  # whoever comes first pays, the others wait
+                if number not in people:
+                    found = await self._model.shaped(
+                        prompt("simulate").text,
+                        {"query": scenario.query, "domain": scenario.domain.value, "number": number + 1},
+                        Simulated,
+                        key=f"{seed}/{scenario.id}/person/{number}",
+                    )
+                    raw = found.model_dump()
+                    people[number] = _Person(
+                        {a: raw[a.value]["words"] for a in Attribute},
+                        {a: raw[a.value]["band"] for a in Attribute},
+                    )
+                return people[number]
 
         async def evaluate(chosen: frozenset[Attribute], n: int) -> Scored:
             mask = sum(1 << i for i, a in enumerate(Attribute) if a in chosen)

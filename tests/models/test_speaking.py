@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -535,10 +536,11 @@ async def test_an_embedded_library_weighs_in_and_a_failing_endpoint_is_not_felt(
 
     from bot.models import neighbours
     from bot.models.openai_api import ModelFailure
-    from policies.planning.starter import starter_entries
+    from policies.planning.library import shipped
 
     folder = Path(str(tmp_path))
-    entries = starter_entries()[:300]
+    library = replace(shipped(), entries=shipped().entries[:300])
+    entries = library.entries
     embedding = Endpoint(base_url=server.url, api_key="none", models={Role.EMBED: "e"})
     server.mode, server.times = {"embed": "broken"}, 0
     with pytest.raises(ModelFailure):
@@ -547,7 +549,7 @@ async def test_an_embedded_library_weighs_in_and_a_failing_endpoint_is_not_felt(
     done: list[int] = []
     await neighbours.embed_library(embedding, folder, entries, progress=lambda n, _: done.append(n))
     assert done == [128, 256, 300]
-    found = neighbours.load(folder, embedding, entries)
+    found = neighbours.load(folder, embedding, library)
     assert found is not None
     from bot.models.usage import Budget
 
@@ -567,9 +569,9 @@ async def test_an_embedding_run_that_was_cut_goes_on_where_it_was(
     from pathlib import Path
 
     from bot.models import neighbours
-    from policies.planning.starter import starter_entries
+    from policies.planning.library import shipped
 
-    folder, entries = Path(str(tmp_path)), starter_entries()[:300]
+    folder, entries = Path(str(tmp_path)), shipped().entries[:300]
     embedding = Endpoint(base_url=server.url, api_key="none", models={Role.EMBED: "e"})
 
     class Cut(Exception):

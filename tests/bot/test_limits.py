@@ -1,0 +1,160 @@
+"""What a person lets themselves be asked: heard in their words, and kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.abstention import Reason
+from bot.acquisition import next_attribute
+from bot.conversation import Conversation
+from bot.limits import Limits, heard
+from bot.risk.verdict import RiskState
+from bot.session import Session
+from bot.understanding import Assessment
+from policies.attributes import SPECS, Answer, Attribute, Profile, Standing
+from policies.domains import Domain, Stakes
+from policies.planning.policy import Policy
+
+AT = datetime(2026, 11, 30, tzinfo=UTC)
+M, E, C, H = Attribute.MENTAL_STATE, Attribute.EMOTION, Attribute.ECONOMIC_STATUS, Attribute.HEALTH
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "never"),
+    [
+        ("Ask me at most one thing", 1, set()),
+        ("Should I quit? You may ask two questions at most.", 2, set()),
+        ("Please, no more than 3 questions", 3, set()),
+        ("no questions please", 0, set()),
+        ("don't ask me anything else", 0, set()),
+        ("Never ask about my health", None, {H}),
+        ("please don’t ask me about money, or my family", None, {C, Attribute.MARITAL_STATUS}),
+        ("I'd rather not talk about my mental health", None, {M}),
+        ("my feelings are off limits", None, {E}),
+        ("leave my job out of it", None, {Attribute.PROFESSION}),
+        ("Stop asking about self-harm. And ask only one more question.", 1, {Attribute.SELF_HARM_HISTORY}),
+    ],
+)
+def test_limits_are_heard(text, most, never):
+    assert heard(text) == Limits(most=most, never=frozenset(never))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I have no money",
+        "my boss asks me about my health every day",
+        "just one question: can I take ibuprofen with wine?",
+        "should I leave my family out of the will?",
+        "I never talk about my feelings",
+        "Is my age private?",
+        "He never asks about my work",
+        "She asked me two questions and left",
+        "I don't know what to ask about my health",
+        "how do I stop asking for money",
+    ],
+)
+def test_what_is_no_limit_is_not_taken_for_one(text):
+    assert heard(text) is None
+
+
+async def said(conversation, text):
+    return [words async for words in conversation.receive(text)]
+
+
+def asked(words):
+    return [w.attribute for w in words if w.move == "ask"]
+
+
+async def test_at_most_one_thing_is_one_thing(parts):
+    conversation = Conversation.start(parts)
+    first = await said(
+        conversation, "My wife left and I stopped going to work, what do I do? Ask me at most one thing."
+    )
+    assert len(asked(first)) == 1 and conversation.session.questions_left == 0
+    then = await said(conversation, "low, not sleeping")
+    assert not asked(then) and then[-1].move in ("answer", "abstain")
+
+
+async def test_what_is_off_limits_is_never_asked_and_counts_as_declined(parts):
+    conversation = Conversation.start(parts)
+    words = await said(
+        conversation, "my girlfriend left me last night. never ask about my feelings or my mental health"
+    )
+    for _ in range(5):
+        assert not {M, E} & set(asked(words))
+        assert conversation.session.profile.get(M).standing is Standing.DECLINED
+        if not asked(words):
+            break
+        words = await said(conversation, "skip")
+    assert words[-1].move in ("answer", "abstain")
+
+
+async def test_a_limit_in_mid_interview_lets_the_open_question_go(parts):
+    conversation = Conversation.start(parts)
+    words = await said(conversation, "I lost my job and can't pay the rent, what now?")
+    (open_,) = asked(words)
+    names = {M: "my mental health", E: "my feelings", C: "money", H: "my health", Attribute.SELF_HARM_HISTORY: "self-harm",
+             Attribute.MARITAL_STATUS: "my family", Attribute.PROFESSION: "my work", Attribute.AGE: "my age"}  # fmt: skip
+    words = await said(conversation, f"please don't ask me about {names[open_]}")
+    assert open_ not in asked(words)
+    words = await said(conversation, "no more questions")
+    assert not asked(words)
+
+
+async def test_danger_is_met_whatever_was_limited(parts):
+    conversation = Conversation.start(parts)
+    words = await said(conversation, "no questions please. I am going to kill myself tonight")
+    assert words[-1].move == "abstain" and words[-1].fields["reason"] == Reason.IMMINENT_RISK.value
+
+
+def test_a_limit_survives_being_written_down():
+    session = Session(questions_left=1)
+    assert Session.from_json(session.to_json()) == session
+    old = session.to_json()
+    del old["questions_left"]
+    assert Session.from_json(old).questions_left is None
+
+
+def assessment(**more):
+    policy = Policy(
+        path=(M, C, E), base=3.1, headroom=1.3, worth={M: (0.9, 0.1), C: (0.6, 0.1), E: (0.5, 0.2)}, pairs={},
+        gates={(M, "in_crisis", C): -0.8},
+    )  # fmt: skip
+    return Assessment(
+        domain=Domain.CAREER, group="quitting", stakes=Stakes.HIGH, weights={M: 0.45, C: 0.3, E: 0.25}, policy=policy, **more
+    )  # fmt: skip
+
+
+def ask(profile=None, prices=None):
+    return next_attribute(
+        assessment(), profile or Profile(), at=AT, arm="raise", seed=0, asked=(), allowed=frozenset(Attribute),
+        risk=RiskState(), prices=prices,
+    )  # fmt: skip
+
+
+def known(attribute, tag):
+    return Profile().with_answer(
+        attribute, Answer(standing=Standing.KNOWN, at=AT, text="x", tags=frozenset({tag}))
+    )
+
+
+def test_the_next_question_hangs_on_the_band_of_the_answer():
+    steady = next(iter(SPECS[M].bands["strained"]))
+    crisis = next(iter(SPECS[M].bands["in_crisis"]))
+    assert ask().attribute is M
+    assert ask(known(M, steady)).attribute is C
+    assert ask(known(M, crisis)).attribute is E
+
+
+def test_a_price_changes_what_is_asked_and_the_gain_is_told_in_points():
+    free = ask()
+    assert free.points == pytest.approx(1.3 * (1 - 2.718281828 ** (-0.9 / 1.3)), abs=0.01)
+    dear = ask(prices={M: 2.0})
+    assert dear.attribute is C and dear.price == 0.0
+
+
+def test_an_assessment_is_written_and_read_with_its_policy():
+    assert Assessment.from_json(assessment().to_json()) == assessment()
