@@ -7,7 +7,6 @@ kill: it is cut off. The journal holds our own queries' ids, sets and scores, an
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,7 +16,7 @@ from policies.errors import PlanningError, Unscored
 from policies.planning.evidence import longhand, shorthand
 from policies.planning.judging import Evaluate, Person, Prior, Scored
 
-_Key = tuple[str, str]
+_Key = tuple[str, str, int]
 Repeat = Callable[[frozenset[Attribute], int], Awaitable[float | Scored]]
 """One evaluation of a set, given how often it was evaluated, this time included."""
 
@@ -36,7 +35,7 @@ class Journal:
             PlanningError: the file is a journal of something else, or a line within it is damaged.
         """
         self._path = path
-        self._paid: dict[_Key, deque[dict[str, Any]]] = defaultdict(deque)
+        self._paid: dict[_Key, dict[str, Any]] = {}
         self._done: dict[str, dict[str, Any]] = {}
         self.replayed = self.paid = 0
         keep = self._read(about) if path.exists() else 0
@@ -68,8 +67,10 @@ class Journal:
                     )
             elif "done" in raw:
                 self._done[raw["done"]] = raw
+            elif {"q", "s", "n"} <= raw.keys():
+                self._paid[raw["q"], raw["s"], raw["n"]] = raw
             else:
-                self._paid[raw["q"], raw["s"]].append(raw)
+                raise PlanningError(f"{self._path}, line {number}: not a line of a build's journal")
         return whole
 
     def close(self) -> None:
@@ -102,17 +103,16 @@ class Journal:
 
         Evaluations that cost nothing need not be kept: then only their repeats are counted.
 
-        Lines of one set are replayed in the order written; which repeat each was is the same in any run, since repeats of
-        a set within one batch are told apart by nothing but their number.
+        A line is known by query, set and repeat: repeats come back in any order, and a kill may leave the second without
+        the first.
         """
         asked: dict[frozenset[Attribute], int] = {}
 
         async def evaluated(chosen: frozenset[Attribute]) -> float | Scored:
             name = "+".join(sorted(a.value for a in chosen))
             n = asked[chosen] = asked.get(chosen, 0) + 1
-            held = self._paid[query, name]
-            if held:
-                raw = held.popleft()
+            raw = self._paid.get((query, name, n))
+            if raw is not None:
                 self.replayed += 1
                 if "why" in raw:
                     raise Unscored(raw["why"])
@@ -120,11 +120,11 @@ class Journal:
             try:
                 made = await evaluate(chosen, n)
             except Unscored as failed:
-                self._write({"q": query, "s": name, "why": failed.reason})
+                self._write({"q": query, "s": name, "n": n, "why": failed.reason})
                 self.paid += 1
                 raise
             scored = made if isinstance(made, Scored) else Scored(made)
-            line: dict[str, Any] = {"q": query, "s": name, "x": scored.score}
+            line: dict[str, Any] = {"q": query, "s": name, "n": n, "x": scored.score}
             if scored.people:
                 line["p"] = [[shorthand(p.bands), p.score] for p in scored.people]
             self._write(line)
@@ -141,9 +141,8 @@ class Journal:
 
         async def weighed(known: frozenset[Attribute]) -> Mapping[Attribute, float] | None:
             name = "prior " + "+".join(sorted(a.value for a in known))
-            held = self._paid[query, name]
-            if held:
-                raw = held.popleft()
+            raw = self._paid.get((query, name, 1))
+            if raw is not None:
                 self.replayed += 1
                 if "why" in raw:
                     raise Unscored(raw["why"])
@@ -151,13 +150,14 @@ class Journal:
             try:
                 weights = await prior(known)
             except Unscored as failed:
-                self._write({"q": query, "s": name, "why": failed.reason})
+                self._write({"q": query, "s": name, "n": 1, "why": failed.reason})
                 self.paid += 1
                 raise
             self._write(
                 {
                     "q": query,
                     "s": name,
+                    "n": 1,
                     "w": None if weights is None else {a.value: w for a, w in weights.items()},
                 }
             )

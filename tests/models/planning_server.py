@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+import zlib
 from http.server import BaseHTTPRequestHandler
 
 import numpy as np
@@ -49,11 +51,12 @@ class PlanningServer(ModelServer):
         body = json.loads(raw)
         system, data = body["messages"][0]["content"], json.loads(body["messages"][1]["content"])
         kind = next(k for k in KINDS if prompt(k).text == system)
+        time.sleep(self.delay)
         with self._lock:
             self.counted[kind] += 1
             self.bodies.append(json.dumps(body["messages"]))
             chance, turn = self._rng.random(), self.counted[kind]
-            noise = float(self._rng.normal(0, 0.3))
+            noise = float(np.random.default_rng(zlib.crc32(raw)).normal(0, 0.3))
         if kind == "judge" and chance < self.limited:
             self._refuse(handler, 429, {"error": {"message": "slow down"}})
         elif kind == "judge" and chance < self.limited + self.fails:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ class PaidReward:
 
     def __init__(self, *, fails=0.0, stops_after=None):
         self.paid, self._fails, self._stops = [], fails, stops_after
+        self._order = random.Random()
 
     def about(self):
         return {}
@@ -41,7 +43,8 @@ class PaidReward:
         query = query_of(scenario.domain, scenario.needs, is_scaled=True)
 
         async def evaluate(chosen, n):
-            await asyncio.sleep(0)
+            for _ in range(self._order.randrange(6)):  # answers come back in any order, another in every run
+                await asyncio.sleep(0)
             mask = sum(1 << i for i, a in enumerate(Attribute) if a in chosen)
             if self._stops is not None and len(self.paid) >= self._stops:
                 raise CutShort("stopped")
