@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,22 @@ async def measured(
     return out
 
 
+_TRUTHS: dict[int, Truth] = {}
+
+
+def _truth(query: SimulatedQuery, key: tuple[int, int]) -> Truth:
+    """A query's true values, tabulated once."""
+    if id(query) not in _TRUTHS:
+        _TRUTHS[id(query)] = Truth(query, lattice(ATTRIBUTES, BUDGET).masks, key[0])
+    return _TRUTHS[id(query)]
+
+
+@lru_cache(maxsize=32)
+def _world(seed: int, queries: int, gating: float = 1.0, shared: float = 0.5) -> Sequence[SimulatedQuery]:
+    """A world, drawn once and kept, so that its truths are."""
+    return world(seed, queries, gating=gating, shared=shared)
+
+
 def _summary(values: Sequence[float]) -> Row:
     found = np.asarray(values)
     return {
@@ -94,15 +111,14 @@ async def _one(
 
 
 async def _planners(queries: int, seeds: Sequence[int], calls: Sequence[int]) -> list[Row]:
-    over = lattice(ATTRIBUTES, BUDGET)
     rows = []
     for most in calls:
         for name, make in PLANNERS.items():
             lost, used, began = [], [], time.perf_counter()
             for seed in seeds:
-                for i, query in enumerate(world(seed, queries)):
+                for i, query in enumerate(_world(seed, queries)):
                     made = await _one(query, (seed, i), calls=most, planner=make())
-                    lost.append(100 * Truth(query, over.masks, seed).regret(made.plan.path, BUDGET))
+                    lost.append(100 * _truth(query, (seed, i)).regret(made.plan.path, BUDGET))
                     used.append(made.plan.spent.calls)
             rows.append(
                 {
@@ -117,14 +133,13 @@ async def _planners(queries: int, seeds: Sequence[int], calls: Sequence[int]) ->
 
 
 async def _priors(queries: int, seeds: Sequence[int]) -> list[Row]:
-    over = lattice(ATTRIBUTES, BUDGET)
     rows = []
     for rho in (0.9, 0.6, 0.0, -0.4):
         lost = []
         for seed in seeds:
-            for i, query in enumerate(world(seed, queries)):
+            for i, query in enumerate(_world(seed, queries)):
                 made = await _one(query, (seed, i), calls=100, rho=rho)
-                lost.append(100 * Truth(query, over.masks, seed).regret(made.plan.path, BUDGET))
+                lost.append(100 * _truth(query, (seed, i)).regret(made.plan.path, BUDGET))
         rows.append({"rho": rho, "calls": 100, **_summary(lost)})
     return rows
 
@@ -133,7 +148,7 @@ async def _tree(queries: int, seeds: Sequence[int], gating: float) -> Row:
     """The policy tree against the blind path, for the same simulated people, mean over one to four questions."""
     gained, gates = [], 0
     for seed in seeds:
-        asked = world(seed, queries, gating=gating)
+        asked = _world(seed, queries, gating)
         plans = [await _one(query, (seed, i), calls=100) for i, query in enumerate(asked)]
         learner = GateLearner()
         for made in plans:
@@ -171,15 +186,14 @@ def _adapted(query: SimulatedQuery, policy: Any, made: Planned, person: np.ndarr
 
 async def _frontier(queries: int, seeds: Sequence[int]) -> list[Row]:
     """What is asked is chosen by the plans' posteriors; what it is worth is read from the hidden truth."""
-    over = lattice(ATTRIBUTES, BUDGET)
     price = prices()
     points: dict[float, list[tuple[float, float, float]]] = {w: [] for w in SHOWN}
     for seed in seeds:
-        for i, query in enumerate(world(seed, queries)):
+        for i, query in enumerate(_world(seed, queries)):
             made = await _one(query, (seed, i), calls=100)
-            truth = Truth(query, over.masks, seed)
+            truth = _truth(query, (seed, i))
             nothing = truth.value(frozenset())
-            for point in frontier(over, made.expected, price, budget=BUDGET, weights=SHOWN):
+            for point in frontier(made.over, made.expected, price, budget=BUDGET, weights=SHOWN):
                 gained = truth.value(frozenset(point.path)) - nothing
                 points[point.weight].append((gained, point.disclosed, point.questions))
     rows = []
@@ -199,15 +213,14 @@ async def _frontier(queries: int, seeds: Sequence[int]) -> list[Row]:
 
 async def _transfer(queries: int, seeds: Sequence[int], shared: float, calls: int) -> Row:
     """The second half of each domain's queries, planned alone and after the first half."""
-    over = lattice(ATTRIBUTES, BUDGET)
     alone, after = [], []
     for seed in seeds:
-        asked = world(seed, queries, shared=shared)
+        asked = _world(seed, queries, 1.0, shared)
         half = len(asked) // 2
         first = [await _one(query, (seed, i), calls=calls) for i, query in enumerate(asked[:half])]
         for i, query in enumerate(asked[half:], half):
             before = [Evidence.of(m) for q, m in zip(asked, first, strict=False) if q.domain is query.domain]
-            truth = Truth(query, over.masks, seed)
+            truth = _truth(query, (seed, i))
             one = await _one(query, (seed, i), calls=calls)
             beliefs = learned(before, name="first half")
             other = await _one(query, (seed, i), calls=calls, planner=BayesianSearch(beliefs))

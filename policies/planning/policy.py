@@ -7,6 +7,7 @@ A gate that is not clearly there is left out, so that thin data fall back to the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -233,6 +234,8 @@ def _pair(a: Attribute, b: Attribute) -> tuple[Attribute, Attribute]:
 
 
 _ORDER = {a: i for i, a in enumerate(Attribute)}
+PAIRS = tuple(combinations(Attribute, 2))
+"""Every pair of attributes, in order."""
 
 
 def policy_of(made: Planned, gates: Gates | None = None) -> Policy:
@@ -289,19 +292,31 @@ def merged(policies: Sequence[Policy], votes: Sequence[float]) -> Policy:
         pairs={pair: v for pair, v in pairs.items() if abs(v) >= LEAST_PAIR / 2},
         gates=gates,
     )
+    return replace(out, path=greedy_path(out.worth, out.pairs, out.headroom))
+
+
+def greedy_path(
+    worth: Mapping[Attribute, tuple[float, float]],
+    pairs: Mapping[tuple[Attribute, Attribute], float],
+    headroom: float,
+    steps: int = 5,
+) -> tuple[Attribute, ...]:
+    """The path that takes at every step what adds most, where nothing is gated."""
     path: list[Attribute] = []
-    while len(path) < 5 and (
-        gains := out.gains(dict.fromkeys(path), [a for a in Attribute if a not in path])
-    ):
-        path.append(gains[0].attribute)
-    return Policy(
-        path=tuple(path),
-        base=out.base,
-        headroom=out.headroom,
-        worth=out.worth,
-        pairs=out.pairs,
-        gates=out.gates,
-    )
+    left, total = [a for a in Attribute if a in worth], 0.0
+    while left and len(path) < steps:
+        scale = headroom * math.exp(-max(total, -headroom) / headroom)
+        best = max(
+            left,
+            key=lambda a: (
+                scale * (1 - math.exp(-worth[a][0] / headroom))
+                + sum(pairs.get(_pair(a, b), 0.0) for b in path)
+            ),
+        )
+        path.append(best)
+        left.remove(best)
+        total += worth[best][0]
+    return tuple(path)
 
 
 class GateLearner:

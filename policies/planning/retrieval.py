@@ -22,8 +22,9 @@ from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.encoder import Vectors
 from policies.errors import PlanningError
+from policies.planning.judging import Band
 from policies.planning.library import EVERYWHERE, Entry, Library
-from policies.planning.policy import Policy, merged
+from policies.planning.policy import LEAST_PAIR, PAIRS, Gates, Policy, greedy_path
 from policies.planning.starter import path_weights
 
 NEAREST = 25
@@ -136,6 +137,7 @@ class Retrieval:
             )
         self.library, self.by = library, by
         self._index = Index(vectors)
+        self._table = Table([e.policy for e in library.entries])
 
     def policy_for(
         self, query: Vectors, *, domain: Domain | None = None, sure: float = 1.0, nearest: int = NEAREST
@@ -148,10 +150,8 @@ class Retrieval:
             sure: of the domain, 0 to 1.
             nearest: how many vote.
         """
-        near = tuple(
-            Near(entry=self.library.entries[row], similarity=cosine)
-            for row, cosine in self._index.nearest(query, nearest)
-        )
+        found = self._index.nearest(query, nearest)
+        near = tuple(Near(entry=self.library.entries[row], similarity=cosine) for row, cosine in found)
         policies = self.library.policies
         votes = tuple(
             math.exp(SHARPNESS * n.similarity) * (1.0 if domain in (None, n.entry.domain) else 0.5)
@@ -161,8 +161,51 @@ class Retrieval:
             if domain is not None and sure >= SURE_OF_DOMAIN and domain.value in policies:
                 return Retrieved(policy=policies[domain.value], source=Source.DOMAIN, near=near, votes=votes)
             return Retrieved(policy=policies[EVERYWHERE], source=Source.EVERYWHERE, near=near, votes=votes)
-        voted = merged([n.entry.policy for n in near], votes)
-        return Retrieved(policy=voted, source=Source.NEIGHBOURS, near=near, votes=votes)
+        rows = [row for row, _ in found]
+        return Retrieved(
+            policy=self._table.vote(rows, votes), source=Source.NEIGHBOURS, near=near, votes=votes
+        )
+
+
+class Table:
+    """The policies of a library as arrays, so that many can vote at once."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        """Tabulate what each policy holds every fact, and every pair, to be worth."""
+        none = (0.0, 0.0)
+        self._policies = tuple(policies)
+        self._means = np.array([[p.worth.get(a, none)[0] for a in Attribute] for p in policies])
+        self._sds = np.array([[p.worth.get(a, none)[1] for a in Attribute] for p in policies])
+        self._pairs = np.array([[p.pairs.get(pair, 0.0) for pair in PAIRS] for p in policies])
+        self._levels = np.array([[p.base, p.headroom] for p in policies])
+
+    def vote(self, rows: Sequence[int], votes: Sequence[float]) -> Policy:
+        """As `policy.merged`, of these rows."""
+        share = np.asarray(votes) / sum(votes)
+        means, sds = self._means[rows], self._sds[rows]
+        mean = share @ means
+        sd = np.sqrt(share @ (sds**2 + (means - mean) ** 2))
+        pairs = dict(zip(PAIRS, (share @ self._pairs[rows]).tolist(), strict=True))
+        base, headroom = (share @ self._levels[rows]).tolist()
+        by_gates: dict[int, tuple[Gates, float]] = {}
+        for row, vote in zip(rows, share.tolist(), strict=True):
+            gates = self._policies[row].gates
+            held = by_gates.get(id(gates), (gates, 0.0))
+            by_gates[id(gates)] = (gates, held[1] + vote)
+        voted: dict[tuple[Attribute, Band, Attribute], float] = {}
+        for gates, vote in by_gates.values():
+            for gate, value in gates.items():
+                voted[gate] = voted.get(gate, 0.0) + vote * value
+        worth = {a: (m, s) for a, m, s in zip(Attribute, mean.tolist(), sd.tolist(), strict=True)}
+        kept = {pair: value for pair, value in pairs.items() if abs(value) >= LEAST_PAIR / 2}
+        return Policy(
+            path=greedy_path(worth, kept, headroom),
+            base=base,
+            headroom=headroom,
+            worth=worth,
+            pairs=kept,
+            gates=voted,
+        )
 
 
 class WordVectors:

@@ -9,8 +9,8 @@ from policies.attributes import Attribute
 from policies.domains import Domain, Stakes
 from policies.errors import PlanningError
 from policies.planning.library import EVERYWHERE, Entry, assembled, id_of, shipped, shipped_path
-from policies.planning.policy import Policy
-from policies.planning.retrieval import CANDIDATES, Index, Retrieval, Source, WordVectors
+from policies.planning.policy import Policy, merged
+from policies.planning.retrieval import CANDIDATES, Index, Retrieval, Source, Table, WordVectors
 from policies.planning.starter import starter_entries
 
 M, C = Attribute.MENTAL_STATE, Attribute.ECONOMIC_STATUS
@@ -102,3 +102,15 @@ def test_the_shipped_library_was_planned_with_the_shipped_prior_model():
     assert shipped().made["prompts"] == dict(AssumedReward().about()), (
         "effects.yaml has changed: 'make library'"
     )
+
+
+def test_many_policies_vote_at_once_as_they_do_one_by_one():
+    entries = shipped().entries[:40]
+    votes = np.linspace(1.0, 3.0, 40).tolist()
+    fast = Table([e.policy for e in entries]).vote(range(40), votes)
+    slow = merged([e.policy for e in entries], votes)
+    assert fast.path == slow.path and fast.gates.keys() == slow.gates.keys()
+    assert fast.base == pytest.approx(slow.base) and fast.headroom == pytest.approx(slow.headroom)
+    for a in Attribute:
+        assert fast.worth[a] == pytest.approx(slow.worth[a])
+    assert fast.pairs == pytest.approx(slow.pairs)
