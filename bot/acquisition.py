@@ -38,8 +38,8 @@ WELL: Mapping[Attribute, frozenset[str]] = {
     Attribute.EMOTION: frozenset({"calm", "happy", "hopeful", "excited"}),
 }
 STILL_WORTH = {1: 0.6, 2: 0.35, 3: 0.0}
-"""What the other psychological attributes are still worth once one, two or three of them are well: they go together,
-so a steady mind makes a hidden history less likely."""
+"""What the other psychological attributes are still worth once one, two or three of them are well, where no policy's gates
+say it: they go together, so a steady mind makes a hidden history less likely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def next_attribute(
         heavy = Attribute.SELF_HARM_HISTORY
         weights[heavy] = weights.get(heavy, 0.0) * HEAVY_SHARE
     well = sum(bool(profile.tags(a)) and profile.tags(a) <= WELL[a] for a in PSYCHOLOGICAL)
-    if well and risk.level is RiskLevel.NONE:
+    if well and risk.level is RiskLevel.NONE and policy is None:
         for attribute in PSYCHOLOGICAL:
             weights[attribute] = weights.get(attribute, 0.0) * STILL_WORTH[well]
     cost = prices or {}
