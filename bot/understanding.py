@@ -62,6 +62,7 @@ class Assessment:
         confidence: probability of the domain, 0 to 1.
         policy: the planned policy of the nearest queries, which says what a further answer is expected to add; None where
             nothing was planned.
+        planned_by: where the policy comes from: "neighbours", or where none was near "domain" or "everywhere"; "" for none.
         sufficiency: 0 to 5 as an outside model judged it, with what was told when it was asked; None where none was.
     """
 
@@ -72,6 +73,7 @@ class Assessment:
     confidence: float = 1.0
     sufficiency: float | None = None
     policy: Policy | None = field(default=None, repr=False)
+    planned_by: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that `from_json` reads back equal."""
@@ -82,6 +84,7 @@ class Assessment:
             "weights": {a.value: w for a, w in self.weights.items()},
             "confidence": self.confidence,
             "sufficiency": self.sufficiency,
+            "planned_by": self.planned_by,
             "policy": self.policy and self.policy.to_whole_json(),
         }
 
@@ -95,6 +98,7 @@ class Assessment:
             weights={Attribute(a): w for a, w in raw["weights"].items()},
             confidence=raw["confidence"],
             sufficiency=raw["sufficiency"],
+            planned_by=raw.get("planned_by", ""),
             policy=Policy.from_whole_json(raw["policy"]) if raw.get("policy") else None,
         )
 

@@ -17,6 +17,7 @@ from bot.errors import SettingsError
 from bot.models.connect import endpoint
 from bot.settings import read_settings
 from policies.attributes import SPECS
+from policies.domains import Domain
 from policies.errors import PlanningError
 from policies.files import read_lines
 from policies.planning import library as libraries
@@ -24,10 +25,11 @@ from policies.planning.baselines import PLANNERS
 from policies.planning.building import BuildSettings, Built, Progress, about, build, shard
 from policies.planning.journal import Journal
 from policies.planning.policy import Branch
-from policies.planning.prices import prices
+from policies.planning.prices import prices, weighed
 from policies.planning.reward import AssumedReward, Rewarder, Scenario, scenarios_of
 from policies.planning.starter import scenarios, starter_entries
 
+LAMBDAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -389,6 +391,57 @@ def prices_() -> None:
         own = SPECS[attribute].price
         click.echo(
             f"{attribute.value:18} {total:.2f}   leak {own.sensitivity:.1f}  effort {own.effort:.1f}  harm {own.harm:.1f}   {own.reason}"
+        )
+
+
+@plan.command()
+@click.option(
+    "--library",
+    "path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Default: the one that ships.",
+)
+@click.option("--domain", type=click.Choice([d.value for d in Domain]), help="Only this domain's queries.")
+@click.option(
+    "--queries",
+    type=click.IntRange(1),
+    default=350,
+    show_default=True,
+    help="At most so many, spread evenly.",
+)
+@click.option("--json", "as_json", is_flag=True)
+def frontier(path: Path | None, domain: str | None, queries: int, as_json: bool) -> None:
+    """What each λ costs in safety and saves in disclosure, from asking freely to asking nothing: for a study to choose by."""
+    library = libraries.read(path) if path else libraries.shipped()
+    some = [e.policy for e in library.entries if domain in (None, e.domain.value)]
+    some = some[:: max(1, len(some) // queries)][:queries]
+    rows = weighed(some, prices(read_settings().prices, 1.0), LAMBDAS)
+    if as_json:
+        click.echo(
+            json.dumps(
+                [
+                    {
+                        "lambda": row.weight,
+                        "safety_gained": round(row.gained, 4),
+                        "disclosed": round(row.disclosed, 4),
+                        "questions": round(row.questions, 3),
+                        "asked": {a.value: round(v, 3) for a, v in row.asked.items()},
+                    }
+                    for row in rows
+                ],
+                indent=1,
+            )
+        )
+        return
+    click.echo(
+        f"{len(some)} planned queries; safety as {library.made['model']} expects it, over asking nothing"
+    )
+    click.echo(f"{'λ':>6} {'gained':>8} {'disclosed':>10} {'questions':>10}   asked most")
+    for row in rows:
+        most = sorted(row.asked.items(), key=lambda item: -item[1])[:3]
+        names = ", ".join(f"{a.value} {share:.0%}" for a, share in most if share)
+        click.echo(
+            f"{row.weight:6.2f} {row.gained:8.2f} {row.disclosed:10.2f} {row.questions:10.2f}   {names or 'nothing'}"
         )
 
 

@@ -251,6 +251,7 @@ class GuidedModel:
             weights=kept,
             confidence=pooled[domain] / total,
             policy=found.policy.shared_out(dict(ranked)) if kept else None,
+            planned_by=found.source.value if kept else "",
         )
 
     def _vote_stakes(

@@ -24,6 +24,7 @@ from policies.planning.transfer import learned
 
 BUDGET = 5
 RHO = 0.6
+JUDGE_SD = 0.25
 SHOWN = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 
 Row = dict[str, Any]
@@ -46,7 +47,9 @@ async def measured(
         only: "planners", "tree", "frontier", "transfer"; all where empty.
         told: called with what is being measured.
     """
-    out: dict[str, Any] = {"world": {"queries": queries, "seeds": list(seeds), "rho": RHO, "judge_sd": 0.25}}
+    out: dict[str, Any] = {
+        "world": {"queries": queries, "seeds": list(seeds), "rho": RHO, "judge_sd": JUDGE_SD}
+    }
     if not only or "planners" in only:
         told("planners")
         out["planners"] = await _planners(queries, seeds, calls)
@@ -60,7 +63,7 @@ async def measured(
     if not only or "transfer" in only:
         told("transfer")
         out["transfer"] = [
-            await _transfer(queries, seeds, shared, n) for shared in (0.0, 0.5, 0.9) for n in (30, 60, 100)
+            await _transfer(queries, seeds, shared, n) for shared in (0.0, 0.5, 0.9) for n in (30, 100)
         ]
     return out
 
@@ -98,10 +101,17 @@ async def _one(
     calls: int,
     planner: Planner | None = None,
     rho: float = RHO,
+    is_personal: bool = False,
 ) -> Planned:
+    """One search: of the mean over people with the judge's noise, as in the yardstick, or for one drawn person a call."""
+    chance, truth = np.random.default_rng([*key, 1]), _truth(query, key)
+
+    async def evaluate(chosen: frozenset[Attribute]) -> float:
+        return float(np.clip(truth.value(chosen) + JUDGE_SD * chance.standard_normal(), 1.0, 5.0))
+
     return await planned(
         "simulated",
-        evaluate=query.judge(np.random.default_rng([*key, 1])),
+        evaluate=query.judge(chance, noise=JUDGE_SD) if is_personal else evaluate,
         prior=query.opinion(np.random.default_rng([*key, 2]), rho=rho),
         budget=BUDGET,
         max_calls=calls,
@@ -149,7 +159,7 @@ async def _tree(queries: int, seeds: Sequence[int], gating: float) -> Row:
     gained, gates = [], 0
     for seed in seeds:
         asked = _world(seed, queries, gating)
-        plans = [await _one(query, (seed, i), calls=100) for i, query in enumerate(asked)]
+        plans = [await _one(query, (seed, i), calls=100, is_personal=True) for i, query in enumerate(asked)]
         learner = GateLearner()
         for made in plans:
             learner.add(Evidence.of(made))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ import numpy as np
 from policies.attributes import SPECS, Attribute
 from policies.errors import PlanningError
 from policies.planning.lattice import Lattice, Values
+from policies.planning.policy import Policy
 
 Prices = Mapping[Attribute, float]
 
@@ -92,6 +94,64 @@ def frontier(
         if weights is None and not chosen:
             break
     return tuple(out)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighed:
+    """What one λ means for a library.
+
+    Attributes:
+        weight: λ.
+        gained: expected safety points over asking nothing, mean over the queries.
+        disclosed: sum of the prices of what is asked, mean.
+        questions: asked on average.
+        asked: share of the queries for which each attribute is asked.
+    """
+
+    weight: float
+    gained: float
+    disclosed: float
+    questions: float
+    asked: Mapping[Attribute, float]
+
+
+def weighed(
+    policies: Sequence[Policy], price: Prices, weights: Sequence[float], *, budget: int = 4
+) -> tuple[Weighed, ...]:
+    """What each λ means for these policies: safety as they expect it, against what is disclosed for it.
+
+    Args:
+        policies: of planned queries.
+        price: of each attribute at λ = 1.
+        weights: values of λ.
+        budget: most questions.
+    """
+    rows = []
+    for weight in weights:
+        cost = {a: weight * p for a, p in price.items()}
+        gained = disclosed = 0.0
+        asked: Counter[Attribute] = Counter()
+        for policy in policies:
+            known: dict[Attribute, str | None] = {}
+            while len(known) < budget:
+                found = policy.next(known, [a for a in Attribute if a not in known], price=cost)
+                if found is None:
+                    break
+                known[found.attribute] = None
+            gained += policy.value(known) - policy.value({})
+            disclosed += sum(price[a] for a in known)
+            asked.update(known.keys())
+        n = len(policies)
+        rows.append(
+            Weighed(
+                weight=weight,
+                gained=gained / n,
+                disclosed=disclosed / n,
+                questions=sum(asked.values()) / n,
+                asked={a: asked[a] / n for a in Attribute},
+            )
+        )
+    return tuple(rows)
 
 
 def _ordered(over: Lattice, expected: Values, row: int) -> list[Attribute]:

@@ -220,6 +220,10 @@ def test_the_command_builds_shows_compares_and_merges(tmp_path):
     assert "nothing known" in shown.stdout and (tmp_path / "t.svg").read_text().startswith("<svg")
     near = command("show", "can I stop my pills", "--library", "c.jsonl.gz", "--json", cwd=tmp_path)
     assert json.loads(near.stdout)["tree"]["ask"]
+    priced = command("frontier", "--library", "c.jsonl.gz", "--json", cwd=tmp_path, RAISE_PRICES="health=1")
+    rows = json.loads(priced.stdout)
+    assert rows[0]["questions"] > rows[-1]["questions"] == 0
+    assert "health             1.00" in command("prices", cwd=tmp_path, RAISE_PRICES="health=1").stdout
     assert command("diff", "c.jsonl.gz", "c.jsonl.gz", cwd=tmp_path).returncode == 0
     other = command("diff", "a.jsonl.gz", "c.jsonl.gz", "--json", cwd=tmp_path)
     assert other.returncode == 1 and len(json.loads(other.stdout)["added"]) == 7

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import numpy as np
 import pytest
 
 from policies.attributes import SPECS, Attribute
 from policies.errors import PlanningError, PolicyFileError
 from policies.planning import effects
+from policies.planning.baselines import PLANNERS
+from policies.planning.bench import measured
 from policies.planning.evidence import Evidence
 from policies.planning.lattice import lattice
+from policies.planning.picture import bench_svgs, tree_svg
 from policies.planning.policy import GateLearner, Policy, merged, policy_of
-from policies.planning.prices import frontier, prices
-from policies.planning.search import planned
+from policies.planning.prices import frontier, prices, weighed
+from policies.planning.search import plan, planned
 from policies.planning.simulation import ATTRIBUTES, world
 from policies.planning.transfer import learned
 from policies.planning.utility import PAPER
@@ -150,3 +155,42 @@ def test_the_lattice_finds_the_best_nested_path():
             for p in [(i, j, k) for i in range(5) for j in range(5) for k in range(5) if len({i, j, k}) == 3]
         )
         assert sum(values[r] for r in over.along(path)) == pytest.approx(best[0])
+
+
+def test_what_a_lambda_means_is_told_from_asking_freely_to_asking_nothing():
+    rows = weighed([PLAIN, GATED], prices(), (0.0, 0.5, 50.0))
+    assert rows[0].questions == 3 and rows[-1].questions == 0 and rows[-1].gained == 0
+    assert rows[0].gained > rows[1].gained > 0 and rows[0].disclosed > rows[1].disclosed
+    assert rows[0].asked[M] == 1.0
+
+
+async def test_a_plan_can_be_repeated_from_what_it_says_of_itself():
+    query = world(1, 1)[0]
+
+    async def once(seed, **settings):
+        return await plan("q", evaluate=query.judge(np.random.default_rng(5)), rng=seed, **settings)
+
+    first = await once(np.random.default_rng(3), max_calls=30, budget=4)
+    kept = first.settings
+    again = await once(
+        first.seed, max_calls=kept["max_calls"], budget=kept["budget"], known=[Attribute(a) for a in kept["known"]],
+        attributes=[Attribute(a) for a in kept["attributes"]],
+    )  # fmt: skip
+    assert again == first
+
+
+async def test_a_small_bench_gives_every_table_and_its_pictures():
+    found = await measured(queries=7, calls=(12,), told=lambda _what: None)
+    assert {r["planner"] for r in found["planners"]} == set(PLANNERS)
+    assert len(found["tree"]) == 3 and found["frontier"][-1]["questions"] == 0 and found["transfer"]
+    drawn = bench_svgs(found)
+    assert set(drawn) == {"planners", "tree", "frontier", "transfer"}
+    for text in drawn.values():
+        ET.fromstring(text)
+
+
+def test_a_tree_is_drawn_with_its_bands_and_its_title_is_only_text():
+    text = tree_svg(GATED.tree(depth=3), title='<script>"&')
+    root = ET.fromstring(text)
+    words = " ".join(node.text or "" for node in root.iter())
+    assert "mental state" in words and "in crisis" in words and "<script>" in words
