@@ -107,14 +107,16 @@ def must_hand_over(risk: RiskState, assessment: Assessment, profile: Profile, *,
     return bool(risk.flags & _PASSIVE_DEATH_WISH and risk.flags & _LETTING_GO)
 
 
-def is_worth_asking(candidate: Candidate, least_share: float, least_points: float) -> bool:
+def is_worth_asking(candidate: Candidate, stakes: Stakes, thresholds: Thresholds) -> bool:
     """Whether a question's expected gain, less its price, is over the threshold.
 
-    In safety points where a policy was planned; by its share of the answer's safety where none was.
+    In safety points where a policy was planned, with some of their uncertainty counted for asking: what may matter is worth
+    a question where a wrong answer can hurt. By its share of the answer's safety where nothing was planned.
     """
     if candidate.points is None:
-        return candidate.gain >= least_share
-    return candidate.points - candidate.price >= least_points
+        return candidate.gain >= thresholds.least_gain[stakes]
+    hoped = candidate.points + thresholds.doubt[stakes] * candidate.sd
+    return hoped - candidate.price >= thresholds.least_points[stakes]
 
 
 def decide(
@@ -171,7 +173,7 @@ def decide(
             asked < thresholds.budget[stakes] + one_more
             and asks < thresholds.most_questions
             and candidate is not None
-            and is_worth_asking(candidate, thresholds.least_gain[stakes], thresholds.least_points[stakes])
+            and is_worth_asking(candidate, stakes, thresholds)
             and (questions_left is None or questions_left > 0)
         )
         if may_ask and heard < thresholds.enough[stakes]:

@@ -11,7 +11,7 @@ from bot.risk.verdict import Category, RiskLevel, RiskState, Subject
 from bot.understanding import Assessment
 from policies.attributes import PSYCHOLOGICAL, Attribute, Profile, band_of
 from policies.domains import Stakes
-from policies.planning.policy import Known
+from policies.planning.policy import Known, Policy
 
 FIXED_ORDER = (Attribute.EMOTION, Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY, Attribute.HEALTH)
 """The arm that asks everyone the same: the paper's three strongest, then health (its Figure 4)."""
@@ -118,7 +118,7 @@ def next_attribute(
         return next(Candidate(attribute=a, gain=1.0) for a in order if a in left)
     if arm not in ("raise", "agent"):
         return None
-    policy, known = assessment.policy, bands_known(profile, at=at)
+    policy, known = None if arm == "agent" else assessment.policy, bands_known(profile, at=at)
     weights = dict(assessment.weights)
     if policy is not None and risk.level is RiskLevel.NONE:
         weights = {a: w * policy.factor(a, known) for a, w in weights.items()}
@@ -140,7 +140,7 @@ def next_attribute(
             weights[attribute] = weights.get(attribute, 0.0) * STILL_WORTH[well]
     cost = prices or {}
     found = [
-        _candidate(a, weights[a], assessment, known, cost.get(a, 0.0))
+        _candidate(a, weights[a], assessment.weights.get(a, 0.0), policy, known, cost.get(a, 0.0))
         for a in left
         if weights.get(a, 0.0) > 0.0
     ]
@@ -152,11 +152,10 @@ def bands_known(profile: Profile, *, at: datetime) -> Known:
     return {a: band_of(a, profile.tags(a)) for a in Attribute if profile.is_known(a, at=at)}
 
 
-def _candidate(
-    attribute: Attribute, weight: float, assessment: Assessment, known: Known, price: float
+def _candidate(  # noqa: PLR0917
+    attribute: Attribute, weight: float, planned: float, policy: Policy | None, known: Known, price: float
 ) -> Candidate:
-    """What asking is expected to add: the policy's gain, scaled by what has changed its weight since."""
-    policy, planned = assessment.policy, assessment.weights.get(attribute, 0.0)
+    """What asking is expected to add: the policy's gain, scaled by what has changed its weight since it was planned."""
     if policy is None:
         return Candidate(attribute=attribute, gain=weight, price=price)
     total = sum(mean for mean, _ in policy.worth.values())

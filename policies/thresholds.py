@@ -25,6 +25,7 @@ class Thresholds:
         enough: sufficiency (0 to 5) at which an answer is given, by stakes.
         floor: sufficiency below which an answer is withheld, by stakes.
         least_gain: share of the answer's safety a further question must be expected to carry where nothing was planned.
+        doubt: standard deviations of that gain which count for asking, by stakes.
         least_points: safety points that a further question must be expected to add, its price taken off, by stakes.
     """
 
@@ -34,6 +35,7 @@ class Thresholds:
     floor: Mapping[Stakes, float]
     least_gain: Mapping[Stakes, float]
     least_points: Mapping[Stakes, float]
+    doubt: Mapping[Stakes, float]
 
 
 class _Number(BaseModel):
@@ -58,6 +60,7 @@ class _File(BaseModel):
     floor: _Number
     least_gain: _Number
     least_points: _Number
+    doubt: _Number
 
     @model_validator(mode="after")
     def _agree(self) -> _File:
@@ -94,6 +97,7 @@ def load(path: Path) -> Thresholds:
         floor=by_stakes(raw.floor),
         least_gain=by_stakes(raw.least_gain),
         least_points=by_stakes(raw.least_points),
+        doubt=by_stakes(raw.doubt),
     )
 
 
