@@ -346,11 +346,11 @@ def _tree_lines(branch: Branch, lead: str = "") -> list[str]:
     if branch.ask is None:
         return []
     lines = [f"{lead}ask {branch.ask.value} ({branch.gain:+.2f})"]
-    after = {band: _tree_lines(b, lead + "    ") for band, b in branch.after.items()}
-    if len({tuple(rows) for rows in after.values()}) == 1:
-        return lines + next(iter(after.values()), [])
-    for band, rows in after.items():
-        lines.append(f"{lead}  {band}:")
+    groups = branch.together()
+    for bands, after in groups:
+        rows = _tree_lines(after, lead + ("  " if len(groups) == 1 else "    "))
+        if rows and len(groups) > 1:
+            lines.append(f"{lead}  {' or '.join(bands)}:")
         lines += rows
     return lines
 
@@ -480,7 +480,7 @@ def bench(
 
         pictures.mkdir(parents=True, exist_ok=True)
         for name, drawn in bench_svgs(found).items():
-            (pictures / f"{name}.svg").write_text(drawn, encoding="utf-8")
+            (pictures / f"plan-{name}.svg").write_text(drawn, encoding="utf-8")
     click.echo(json.dumps(found, indent=1) if as_json else _bench_text(found))
 
 

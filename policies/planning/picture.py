@@ -9,18 +9,18 @@ from typing import Any
 from policies.planning.policy import Branch
 
 STYLE = (
-    "<style>text{font:13px system-ui,sans-serif;fill:#1d2b36}.dim{fill:#5b6b78}.box{fill:#eef4f8;stroke:#7d99ad}"
+    "<style>.back{fill:#fff}text{font:13px system-ui,sans-serif;fill:#1d2b36}.dim{fill:#5b6b78}.band{font-size:11px}.box{fill:#eef4f8;stroke:#7d99ad}"
     ".line{stroke:#7d99ad;fill:none}.a{stroke:#0b6e99;fill:none;stroke-width:2}.dot{fill:#0b6e99}.bar{stroke:#0b6e99}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.dim{fill:#9fb0be}.box{fill:#1f2d38}.a,.bar{stroke:#6cc3ea}"
+    "@media(prefers-color-scheme:dark){.back{fill:#11181f}text{fill:#e6edf3}.dim{fill:#9fb0be}.box{fill:#1f2d38}.a,.bar{stroke:#6cc3ea}"
     ".dot{fill:#6cc3ea}}</style>"
 )
-_ROW, _COLUMN, _BOX = 34, 210, 150
+_ROW, _COLUMN, _BOX = 40, 260, 150
 
 
 def _svg(width: float, height: float, title: str, body: Sequence[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
-        f'aria-label="{escape(title, quote=True)}"><title>{escape(title)}</title>{STYLE}{"".join(body)}</svg>\n'
+        f'aria-label="{escape(title, quote=True)}"><title>{escape(title)}</title>{STYLE}<rect class="back" width="100%" height="100%"/>{"".join(body)}</svg>\n'
     )
 
 
@@ -38,16 +38,8 @@ def tree_svg(tree: Branch, *, title: str) -> str:
         if branch.ask is None:
             return top, (top + 0.5) * _ROW
         deepest[0] = max(deepest[0], x)
-        groups: list[tuple[list[str], Branch]] = []
-        for band, after in branch.after.items():
-            for bands, known in groups:
-                if known == after:
-                    bands.append(band)
-                    break
-            else:
-                groups.append(([band], after))
         row, ends = top, []
-        for bands, after in groups:
+        for bands, after in branch.together():
             begun = row
             row, middle = draw(after, x + 1, row)
             if after.ask is None:
@@ -66,7 +58,7 @@ def tree_svg(tree: Branch, *, title: str) -> str:
             )
             if len(bands) < len(branch.after):
                 body.append(
-                    f'<text class="dim" x="{end - 6}" y="{middle + 34:.0f}" text-anchor="end" font-size="11">'
+                    f'<text class="dim band" x="{end - 6}" y="{middle + 34:.0f}" text-anchor="end">'
                     f"{escape(', '.join(map(_words, bands)))}</text>"
                 )
         return row, own
@@ -110,7 +102,7 @@ def chart_svg(
         _, below = at(x, y - 1.96 * se)
         body.append(f'<path class="bar" d="M{px:.1f} {above:.1f}V{below:.1f}"/>')
         body.append(f'<circle class="dot" cx="{px:.1f}" cy="{py:.1f}" r="4"/>')
-        body.append(f'<text x="{px + 6:.1f}" y="{py - 7:.1f}" font-size="11">{escape(label)}</text>')
+        body.append(f'<text x="{px + 6:.1f}" y="{py - 7:.1f}" style="font-size:11px">{escape(label)}</text>')
     body.append(
         f'<text class="dim" x="{left + wide / 2}" y="{top + high + 34}" text-anchor="middle">{escape(across)}</text>'
     )
@@ -138,7 +130,7 @@ def bars_svg(title: str, rows: Sequence[tuple[str, float, float, float]], *, uni
             f'<text class="dim" x="{left + max(p90, mean) / longest * wide + 8:.1f}" y="{y + 15}">{mean:.1f} {escape(unit)}</text>'
         )
     body.append(
-        f'<text class="dim" x="{left}" y="{36 + len(rows) * 28 + 16}" font-size="11">bar: mean; thick line: 95 % interval; thin line: 90th percentile</text>'
+        f'<text class="dim" x="{left}" y="{36 + len(rows) * 28 + 16}" style="font-size:11px">bar: mean; thick line: 95 % interval; thin line: 90th percentile</text>'
     )
     return _svg(left + wide + 110, 36 + len(rows) * 28 + 30, title, body)
 

@@ -228,6 +228,22 @@ class Branch:
     gain: float
     after: Mapping[Band, Branch]
 
+    def asks_as(self, other: Branch) -> bool:
+        """Whether the same is asked here and everywhere below, whatever it is expected to add."""
+        return self.ask is other.ask and all(self.after[b].asks_as(other.after[b]) for b in self.after)
+
+    def together(self) -> list[tuple[tuple[Band, ...], Branch]]:
+        """What follows, bands after which the same is asked taken together."""
+        groups: list[tuple[tuple[Band, ...], Branch]] = []
+        for band, branch in self.after.items():
+            for i, (bands, known) in enumerate(groups):
+                if known.asks_as(branch):
+                    groups[i] = ((*bands, band), known)
+                    break
+            else:
+                groups.append(((band,), branch))
+        return groups
+
 
 def _pair(a: Attribute, b: Attribute) -> tuple[Attribute, Attribute]:
     return (a, b) if _ORDER[a] < _ORDER[b] else (b, a)
