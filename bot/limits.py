@@ -92,6 +92,8 @@ def heard(text: str) -> Limits | None:
         if lead.split()[:1] in (["leave"], ["keep"]) and not _LEFT_OUT.search(what):
             continue
         never |= _named(what, whole=found.re is _OFF_LIMITS)
+    if Attribute.HEALTH in never and re.search(r"(?<!physical )(?<!mental )\bhealth\b", told):
+        never |= {Attribute.MENTAL_STATE, Attribute.SELF_HARM_HISTORY}  # health, unqualified, is all of it
     return Limits(most=most, never=frozenset(never)) if most is not None or never else None
 
 

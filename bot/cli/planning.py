@@ -22,12 +22,12 @@ from policies.errors import PlanningError
 from policies.files import read_lines
 from policies.planning import library as libraries
 from policies.planning.baselines import PLANNERS
-from policies.planning.building import BuildSettings, Built, Progress, about, build, shard
+from policies.planning.building import FIRST_WAVE, BuildSettings, Built, Progress, about, build, shard
 from policies.planning.journal import Journal
 from policies.planning.policy import Branch
 from policies.planning.prices import prices, weighed
 from policies.planning.reward import AssumedReward, Rewarder, Scenario, scenarios_of
-from policies.planning.starter import scenarios, starter_entries
+from policies.planning.starter import PathLibrary, scenarios, starter_entries, vectors_of
 
 LAMBDAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -132,6 +132,7 @@ def build_(
                 a_second=per_second,
                 most_calls=all_calls,
                 told=_teller(spent, price),
+                part=part,
             )
         finally:
             await close()
@@ -152,6 +153,12 @@ def build_(
     libraries.write(made.library, out)
     _told(made, out, time.monotonic() - began, spent, price)
     return 0
+
+
+def _library(path: Path | None) -> libraries.Library:
+    """The library named, or the one in force."""
+    path = path or read_settings().library
+    return libraries.read(path) if path else libraries.shipped()
 
 
 def _scenarios(queries: Path | None, per_domain: int) -> tuple[Scenario, ...]:
@@ -226,8 +233,10 @@ def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[flo
         click.echo(f"without a score, and counted for nothing: {why}")
     if price:
         click.echo(f"cost at that price: {_cost(spent(), price):.2f}")
-    click.echo("learning across a domain's queries (first wave, then the last half):")
-    for one in made.transfers:
+    waves = [one for one in made.transfers if one.queries > FIRST_WAVE]
+    if waves:
+        click.echo("learning across a domain's queries (first wave, then the last half):")
+    for one in waves:
         click.echo(
             f"  {one.domain.value:13} {one.queries:5} queries   calls {one.calls[0]:6.1f} → {one.calls[1]:6.1f}   "
             f"regret left {one.left[0]:.3f} → {one.left[1]:.3f} points"
@@ -239,9 +248,10 @@ def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[flo
     "shards", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option("--out", required=True, type=FILE)
-def merge(shards: tuple[Path, ...], out: Path) -> None:
+@click.option("--partial", is_flag=True, help="Even where a shard is missing.")
+def merge(shards: tuple[Path, ...], out: Path, partial: bool) -> None:
     """One library from the SHARDS of one build."""
-    made = libraries.merged_libraries([libraries.read(path) for path in shards])
+    made = libraries.merged_libraries([libraries.read(path) for path in shards], is_partial=partial)
     libraries.write(made, out)
     click.echo(f"wrote {out}: {len(made.entries)} queries, sha256 {made.sha256[:16]}…")
 
@@ -252,14 +262,14 @@ def merge(shards: tuple[Path, ...], out: Path) -> None:
     "--library",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Default: the one that ships.",
+    help="Default: RAISE_LIBRARY, or the one that ships.",
 )
 @click.option("--depth", type=click.IntRange(1, 4), default=3, show_default=True)
 @click.option("--svg", type=FILE, help="Draw the tree into this file.")
 @click.option("--json", "as_json", is_flag=True)
 def show(query: str | None, path: Path | None, depth: int, svg: Path | None, as_json: bool) -> None:
     """What a library holds; with QUERY (an id, or a question in words) what it would ask, and when."""
-    library = libraries.read(path) if path else libraries.shipped()
+    library = _library(path)
     if query is None:
         _show_library(library, as_json=as_json)
         return
@@ -285,7 +295,13 @@ def show(query: str | None, path: Path | None, depth: int, svg: Path | None, as_
     if svg is not None:
         from policies.planning.picture import tree_svg  # noqa: PLC0415
 
-        svg.write_text(tree_svg(entry.policy.tree(depth=depth), title=entry.query), encoding="utf-8")
+        svg.write_text(
+            tree_svg(
+                entry.policy.tree(depth=depth),
+                title=entry.query if how == "planned" else f"nearest: {entry.query}",
+            ),
+            encoding="utf-8",
+        )
         click.echo(f"drew {svg}", err=True)
 
 
@@ -295,17 +311,20 @@ def _found(library: libraries.Library, wanted: str) -> tuple[libraries.Entry, st
     except PlanningError:
         if re.fullmatch(r"[0-9a-f]{4,16}", wanted):
             raise
-    from policies.encoder import built_in  # noqa: PLC0415 (loads the encoder)
+    from policies import classifiers  # noqa: PLC0415 (these load the encoder)
+    from policies.encoder import built_in  # noqa: PLC0415
     from policies.errors import EncoderError  # noqa: PLC0415
     from policies.planning.retrieval import WordVectors  # noqa: PLC0415
 
     queries = [e.query for e in library.entries]
     try:
-        encoder: Any = built_in()
+        encoder = built_in()
+        own = PathLibrary(starter_entries(), classifiers.shipped().vectors("library"))
+        near = vectors_of(library, own, encoder) @ encoder.encode([wanted])[0]
         by = "the built-in encoder"
     except EncoderError:
-        encoder, by = WordVectors(queries), WordVectors.name
-    near = encoder.encode(queries) @ encoder.encode([wanted])[0]
+        words = WordVectors(queries)
+        near, by = words.encode(queries) @ words.encode([wanted])[0], WordVectors.name
     best = int(near.argmax())
     return library.entries[best], f"the nearest by {by}, cosine {float(near[best]):.2f}"
 
@@ -399,7 +418,7 @@ def prices_() -> None:
     "--library",
     "path",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Default: the one that ships.",
+    help="Default: RAISE_LIBRARY, or the one that ships.",
 )
 @click.option("--domain", type=click.Choice([d.value for d in Domain]), help="Only this domain's queries.")
 @click.option(
@@ -412,7 +431,7 @@ def prices_() -> None:
 @click.option("--json", "as_json", is_flag=True)
 def frontier(path: Path | None, domain: str | None, queries: int, as_json: bool) -> None:
     """What each λ costs in safety and saves in disclosure, from asking freely to asking nothing: for a study to choose by."""
-    library = libraries.read(path) if path else libraries.shipped()
+    library = _library(path)
     some = [e.policy for e in library.entries if domain in (None, e.domain.value)]
     some = some[:: max(1, len(some) // queries)][:queries]
     rows = weighed(some, prices(read_settings().prices, 1.0), LAMBDAS)

@@ -194,6 +194,7 @@ async def build(
     a_second: float = 0.0,
     most_calls: int = 0,
     told: Callable[[Progress], None] = lambda _progress: None,
+    part: str = "1/1",
 ) -> Built:
     """Plan every scenario and assemble the library.
 
@@ -207,6 +208,7 @@ async def build(
         a_second: the most calls begun a second; 0 for no limit.
         most_calls: the most calls of this run; 0 for no limit.
         told: called after each query.
+        part: which shard this is, for the header.
 
     Raises:
         PlanningError: a query could not be planned, or the calls are spent; the journal keeps what was paid.
@@ -218,7 +220,7 @@ async def build(
     found = await asyncio.gather(
         *(work.domain(d, [s for s in scenarios if s.domain is d]) for d in domains), return_exceptions=True
     )
-    progress.replayed = journal.replayed
+    progress.replayed += journal.replayed
     for failed in found:
         if isinstance(failed, BaseException):
             raise failed
@@ -234,7 +236,13 @@ async def build(
         "unscored": sum(progress.unscored.values()),
         "queries": len(entries),
     }
-    made = {**about(scenarios, rewarder, settings), "date": date, "licence": LICENCE, "spent": spent}
+    made = {
+        **about(scenarios, rewarder, settings),
+        "date": date,
+        "licence": LICENCE,
+        "spent": spent,
+        "part": part,
+    }
     made["queries"] = len(scenarios)
     return Built(
         library=assembled(entries, gates, made),
@@ -335,6 +343,7 @@ class _Work:
         kept = self._journal.finished(scenario.id)
         if kept is not None:
             done = _Done.from_json(kept)
+            self._progress.replayed += done.calls
         else:
             settings = self._settings
             parts = self._shared.around(*self._rewarder.parts(scenario, settings.seed))

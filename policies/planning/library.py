@@ -247,14 +247,22 @@ def _gates(raw: Sequence[Sequence[Any]]) -> Gates:
     return made
 
 
-def merged_libraries(libraries: Sequence[Library]) -> Library:
+def merged_libraries(libraries: Sequence[Library], *, is_partial: bool = False) -> Library:
     """One library from the shards of one build.
 
     Gates are the mean of the shards', weighed by their entries.
 
     Raises:
-        PlanningError: they were made differently, or share a query.
+        PlanningError: they were made differently, share a query, or are not all the shards of the build (unless partial).
     """
+    if not is_partial:
+        parts = [str(one.made.get("part", "1/1")) for one in libraries]
+        of = {part.split("/")[1] for part in parts}
+        lacking = sorted({f"{i + 1}/{n}" for n in of for i in range(int(n))} - set(parts))
+        if lacking:
+            raise PlanningError(
+                f"shard {lacking[0]} is missing; give all of them, or --partial for what there is"
+            )
     first = libraries[0]
     alike = ("model", "judge", "prompts", "settings")
     for other in libraries[1:]:
@@ -272,7 +280,7 @@ def merged_libraries(libraries: Sequence[Library]) -> Library:
         key: sum(one.made.get("spent", {}).get(key, 0) for one in libraries)
         for key in ("calls", "unscored", "queries")
     }
-    made = {**first.made, "spent": spent, "shards": len(libraries)}
+    made = {**first.made, "spent": spent, "shards": len(libraries), "part": "1/1"}
     entries = sorted(
         (e for one in libraries for e in one.entries), key=lambda e: (list(Domain).index(e.domain), e.id)
     )

@@ -89,20 +89,34 @@ def chart_svg(
         )
 
     body = [f'<text x="{left}" y="20">{escape(title)}</text>']
+    digits = 3 if high_y - low_y < 0.1 else 2
     for i in range(5):
         y = low_y + (high_y - low_y) * i / 4
         _, py = at(low_x, y)
         body.append(f'<path class="line" opacity=".4" d="M{left} {py:.1f}H{left + wide}"/>')
-        body.append(f'<text class="dim" x="{left - 8}" y="{py + 4:.1f}" text-anchor="end">{y:.2f}</text>')
+        body.append(
+            f'<text class="dim" x="{left - 8}" y="{py + 4:.1f}" text-anchor="end">{y:.{digits}f}</text>'
+        )
     points = [at(r[0], r[1]) for r in rows]
     if is_joined:
         body.append('<path class="a" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) + '"/>')
+    for i in range(5):
+        x = low_x + (high_x - low_x) * i / 4
+        px, _ = at(x, low_y)
+        body.append(
+            f'<text class="dim" x="{px:.1f}" y="{top + high + 16}" text-anchor="middle" style="font-size:11px">{x:.2g}</text>'
+        )
+    last = -1e9
     for (x, y, se, label), (px, py) in zip(rows, points, strict=True):
         _, above = at(x, y + 1.96 * se)
         _, below = at(x, y - 1.96 * se)
         body.append(f'<path class="bar" d="M{px:.1f} {above:.1f}V{below:.1f}"/>')
         body.append(f'<circle class="dot" cx="{px:.1f}" cy="{py:.1f}" r="4"/>')
-        body.append(f'<text x="{px + 6:.1f}" y="{py - 7:.1f}" style="font-size:11px">{escape(label)}</text>')
+        if abs(px - last) > 44:
+            body.append(
+                f'<text x="{px + 6:.1f}" y="{py - 7:.1f}" style="font-size:11px">{escape(label)}</text>'
+            )
+            last = px
     body.append(
         f'<text class="dim" x="{left + wide / 2}" y="{top + high + 34}" text-anchor="middle">{escape(across)}</text>'
     )
@@ -117,6 +131,7 @@ def bars_svg(title: str, rows: Sequence[tuple[str, float, float, float]], *, uni
     longest = max(max(r[1] + 1.96 * r[2], r[3]) for r in rows) or 1.0
     wide, left = 420.0, 190.0
     body = [f'<text x="10" y="20">{escape(title)}</text>']
+    tail = "; thin line: 90th percentile" if any(row[3] for row in rows) else ""
     for i, (name, mean, se, p90) in enumerate(rows):
         y = 36 + i * 28
         body.append(f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(name)}</text>')
@@ -125,12 +140,13 @@ def bars_svg(title: str, rows: Sequence[tuple[str, float, float, float]], *, uni
         )
         low, high = (mean - 1.96 * se) / longest * wide, (mean + 1.96 * se) / longest * wide
         body.append(f'<path class="bar" stroke-width="2" d="M{left + low:.1f} {y + 10}H{left + high:.1f}"/>')
-        body.append(f'<path class="line" d="M{left + p90 / longest * wide:.1f} {y}v20"/>')
+        if p90:
+            body.append(f'<path class="line" d="M{left + p90 / longest * wide:.1f} {y}v20"/>')
         body.append(
-            f'<text class="dim" x="{left + max(p90, mean) / longest * wide + 8:.1f}" y="{y + 15}">{mean:.1f} {escape(unit)}</text>'
+            f'<text class="dim" x="{left + max(p90, mean + 1.96 * se) / longest * wide + 8:.1f}" y="{y + 15}">mean {mean:.1f} {escape(unit)}</text>'
         )
     body.append(
-        f'<text class="dim" x="{left}" y="{36 + len(rows) * 28 + 16}" style="font-size:11px">bar: mean; thick line: 95 % interval; thin line: 90th percentile</text>'
+        f'<text class="dim" x="{left}" y="{36 + len(rows) * 28 + 16}" style="font-size:11px">bar: mean; thick line: 95 % interval{escape(tail)}</text>'
     )
     return _svg(left + wide + 110, 36 + len(rows) * 28 + 30, title, body)
 
@@ -143,7 +159,9 @@ def bench_svgs(found: Mapping[str, Any]) -> dict[str, str]:
         rows = [
             (r["planner"], r["mean"], r["se"], r["p90"]) for r in found["planners"] if r["calls"] == first
         ]
-        out["planners"] = bars_svg(f"Gain lost by each planner at {first} calls a query", rows, unit="%")
+        out["planners"] = bars_svg(
+            f"Our own simulated world: gain lost by each planner at {first} calls a query", rows, unit="%"
+        )
     if found.get("tree"):
         out["tree"] = chart_svg(
             "Policy tree against blind path",

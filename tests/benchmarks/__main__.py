@@ -198,9 +198,10 @@ def inside() -> None:
 
 
 if __name__ == "__main__":
-    from tests.benchmarks import models, privacy
+    from tests.benchmarks import models, planning, privacy
 
     inside()
     models.main()
     privacy.main()
+    planning.main()
     browser_turns()

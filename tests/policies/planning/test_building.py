@@ -85,6 +85,7 @@ async def test_a_run_cut_anywhere_resumes_without_paying_twice_and_gives_the_sam
         again = PaidReward()
         made = await run(path, again)
         assert made.library.sha256 == wanted.sha256
+        assert made.progress.calls + made.progress.replayed == made.library.made["spent"]["calls"]
         assert sorted(map(str, first.paid + again.paid)) == sorted(map(str, whole.paid))
 
 
@@ -168,14 +169,20 @@ async def test_shards_are_planned_apart_and_merged(tmp_path):
     rows = some(12)
     parts = [shard(rows, i, 3) for i in (1, 2, 3)]
     assert sorted(s.id for part in parts for s in part) == sorted(s.id for s in rows)
-    made = [(await run(tmp_path / str(i), PaidReward(), rows=part)).library for i, part in enumerate(parts)]
+    made = [
+        (await run(tmp_path / str(i), PaidReward(), rows=part, part=f"{i + 1}/3")).library
+        for i, part in enumerate(parts)
+    ]
+    with pytest.raises(PlanningError, match="shard 2/3 is missing"):
+        libraries.merged_libraries([made[0], made[2]])
+    assert len(libraries.merged_libraries(made[:2], is_partial=True).entries) == 8
     whole = libraries.merged_libraries(made)
     assert {e.id for e in whole.entries} == {s.id for s in rows}
     assert whole.made["spent"]["queries"] == 12 and whole.made["shards"] == 3
     libraries.write(whole, tmp_path / "l.jsonl.gz")
     assert libraries.read(tmp_path / "l.jsonl.gz") == whole
     with pytest.raises(PlanningError, match="planned twice"):
-        libraries.merged_libraries([made[0], made[0]])
+        libraries.merged_libraries([made[0], made[0]], is_partial=True)
     with pytest.raises(PlanningError, match="3/2"):
         shard(rows, 3, 2)
 
