@@ -236,7 +236,7 @@ class Redactor:
             kind = _RENAMED.get(r.entity_type, r.entity_type)
             score = max(r.score, 0.75) if r.entity_type == "PHONE_NUMBER" and r.score >= 0.4 else r.score
             forms.append(Span(start=start, end=end, type=kind, score=score))
-        names = [n for n in names if not _is_never_a_name(text, n)]
+        names = [] if _is_our_word(text) else [n for n in names if not _is_never_a_name(text, n)]
         return Redaction(
             spans=tuple(_addresses(text, self._resolved(text, [*names, *forms]))), reading=reading
         )
@@ -291,6 +291,49 @@ def _holds(form: Span, names: Sequence[Span]) -> bool:
         all(n.type in TYPES and form.start <= n.start and n.end <= form.end for n in names)
         and sum(n.end - n.start for n in names) < form.end - form.start
     )
+
+
+OUR_WORDS = frozenset(
+    [
+        "help",
+        "skip",
+        "stop",
+        "quit",
+        "exit",
+        "start",
+        "menu",
+        "why",
+        "pass",
+        "next",
+        "back",
+        "yes",
+        "no",
+        "ok",
+        "okay",
+        "hello",
+        "hi",
+        "hey",
+        "thanks",
+        "bye",
+        "later",
+        "nothing",
+        "none",
+        "undo",
+        "cancel",
+        "repeat",
+        "continue",
+        "consent",
+        "feedback",
+        "again",
+        "more",
+    ]
+)
+
+
+def _is_our_word(text: str) -> bool:
+    """A message that is one word the chat itself offers or answers, "/help" or "SKIP": it names nobody."""
+    found = re.fullmatch(r"\W*(\w+)\W*", text)
+    return found is not None and found[1].lower() in OUR_WORDS
 
 
 def _is_never_a_name(text: str, span: Span) -> bool:

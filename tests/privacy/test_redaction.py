@@ -57,6 +57,21 @@ TAKES = {
 }
 
 
+@pytest.mark.parametrize(
+    "text", ["/help", "help", "HELP!", "skip", "Skip.", "/skip", "stop", "why?", "no", "/quit"]
+)
+def test_a_word_the_chat_itself_offers_names_nobody(text: str, redactor: InProcess) -> None:
+    """ "Skip" is a nickname too; a person who writes nothing else means the button."""
+    found: Any = redactor.redact_now(text)
+    assert found.spans == ()
+
+
+def test_the_same_word_within_a_sentence_may_be_a_name(redactor: InProcess) -> None:
+    text = "its me, Skip Hanlon, from the bakery"
+    found: Any = redactor.redact_now(text)
+    assert any("Skip" in text[s.start : s.end] for s in found.spans)
+
+
 @pytest.mark.parametrize("text", PASSES)
 def test_what_the_model_needs_passes_unchanged(text: str, redactor: InProcess) -> None:
     found: Any = redactor.redact_now(text)

@@ -8,10 +8,13 @@ import pytest
 from policies.attributes import Attribute
 from policies.domains import Domain, Stakes
 from policies.errors import PlanningError
+from policies.planning.building import BuildSettings, about, build
+from policies.planning.journal import Journal
 from policies.planning.library import EVERYWHERE, Entry, assembled, id_of, shipped, shipped_path
 from policies.planning.policy import Policy, merged
 from policies.planning.retrieval import CANDIDATES, Index, Retrieval, Source, Table, WordVectors
-from policies.planning.starter import starter_entries
+from policies.planning.reward import AssumedReward
+from policies.planning.starter import scenarios, starter_entries
 
 M, C = Attribute.MENTAL_STATE, Attribute.ECONOMIC_STATUS
 
@@ -97,8 +100,6 @@ def test_the_shipped_library_is_whole_and_of_our_own_queries():
 
 
 def test_the_shipped_library_was_planned_with_the_shipped_prior_model():
-    from policies.planning.reward import AssumedReward
-
     assert shipped().made["prompts"] == dict(AssumedReward().about()), (
         "effects.yaml has changed: 'make library'"
     )
@@ -114,3 +115,16 @@ def test_many_policies_vote_at_once_as_they_do_one_by_one():
     for a in Attribute:
         assert fast.worth[a] == pytest.approx(slow.worth[a])
     assert fast.pairs == pytest.approx(slow.pairs)
+
+
+async def test_the_shipped_library_is_what_the_planner_gives_today(tmp_path):
+    """The first query of each domain, planned anew: the same path, and the same expectation to a hundredth of a point."""
+    rows, held = scenarios(starter_entries(), per_domain=1), {e.id: e for e in shipped().entries}
+    settings = BuildSettings(max_calls=60)
+    journal = Journal(tmp_path / "j", about(rows, AssumedReward(), settings))
+    made = await build(rows, AssumedReward(), settings, journal, date="2026-11-30")
+    journal.close()
+    assert len(rows) == 7 and shipped().made["settings"] == settings.to_json()
+    for entry in made.library.entries:
+        assert entry.policy.path == held[entry.id].policy.path
+        assert np.array(entry.expected) == pytest.approx(np.array(held[entry.id].expected), abs=0.01)
