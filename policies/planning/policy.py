@@ -188,7 +188,11 @@ class Policy:
             if shares.get(a, 0.0) > 0
         }
         path = tuple(sorted(worth, key=lambda a: -worth[a][0])[:5])
-        return replace(self, path=path, worth=worth)
+        return replace(self, path=path, worth=worth).rounded()
+
+    def rounded(self) -> Policy:
+        """The same as it is written down, so that what is decided now is decided again from the record."""
+        return Policy.from_whole_json(self.to_whole_json())
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any], gates: Gates | None = None) -> Policy:

@@ -71,6 +71,11 @@ def test_a_policy_is_written_and_read():
             Policy.from_json(bad)
 
 
+def test_a_policy_shared_out_is_the_one_that_is_written_down():
+    out = GATED.shared_out({M: 1 / 3, C: 1 / 7, E: 11 / 21})
+    assert Policy.from_whole_json(out.to_whole_json()) == out and out.path[0] is E
+
+
 def test_the_unfolded_tree_asks_by_the_band_of_the_answer():
     tree = GATED.tree(depth=2)
     assert tree.ask is M
