@@ -105,7 +105,7 @@ def next_attribute(
         allowed: the study's list.
         risk: when elevated, only what serves safety is asked, by the kind of danger; somebody who worries about
             another person is not asked for a history as if it were their own.
-        prices: safety points that asking each attribute costs; free where None.
+        prices: safety points that asking each attribute costs; free where None, and wherever danger is heard.
     """
     left = [a for a in Attribute if a in allowed and not profile.is_closed(a, at=at) and a not in asked]
     if not left:
@@ -138,7 +138,7 @@ def next_attribute(
     if well and risk.level is RiskLevel.NONE and policy is None:
         for attribute in PSYCHOLOGICAL:
             weights[attribute] = weights.get(attribute, 0.0) * STILL_WORTH[well]
-    cost = prices or {}
+    cost = (prices or {}) if risk.level is RiskLevel.NONE else {}  # safe first, private second
     found = [
         _candidate(a, weights[a], assessment.weights.get(a, 0.0), policy, known, cost.get(a, 0.0))
         for a in left

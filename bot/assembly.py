@@ -180,7 +180,7 @@ def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True
         keeping=keeping(settings) if needs_privacy else None,
         outside=where,
         library=settings.library,
-        prices=prices(settings.prices, settings.price_weight) if settings.price_weight else None,
+        prices=prices(settings.prices, settings.price_weight),
     )
     settle()
     return parts

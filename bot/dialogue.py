@@ -83,6 +83,10 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
     if planned is not None:
         return planned
 
+    wish = limits.heard(event.text)
+    if wish is not None and wish.is_all and session.pending is not None:
+        told = {a: v for a, v in understood.facts.items() if a is not session.pending.attribute}
+        understood = replace(understood, facts=told)  # "no questions" is no answer to "have you ever …?"
     session, noted, corrected = _note(session, understood)
     if understood.is_minor and not session.is_minor:
         session = replace(session, is_minor=True)
@@ -101,16 +105,22 @@ def _said(before: Session, event: Said, rules: Rules) -> Step:
         moves.append(Say(key="country_noted", with_resources=True))
         return _resume(session, event, rules, moves)
 
-    wish = limits.heard(event.text)
-    if wish is not None:
+    if wish is not None and not (wish.is_lifted and session.questions_left is None):
         session = _limited(session, wish, event.at)
-        moves.append(Say(key=f"limit_{'never' if wish.never else 'none' if wish.most == 0 else 'most'}"))
+        moves.append(Say(key=f"limit_{_limit(wish)}"))
         if understood.assessment is None:
             return _within_limits(session, event, rules, moves)
 
     return _interview(
         before, session, event, understood, rules, moves=moves, noted=noted, corrected=corrected
     )
+
+
+def _limit(wish: Limits) -> str:
+    """Which words say that a limit was heard."""
+    if wish.is_lifted:
+        return "lifted"
+    return "never" if wish.never else "none" if wish.most == 0 else "most"
 
 
 def _limited(session: Session, wish: Limits, at: datetime) -> Session:
@@ -121,7 +131,7 @@ def _limited(session: Session, wish: Limits, at: datetime) -> Session:
             profile = profile.with_answer(attribute, Answer(standing=Standing.DECLINED, at=at))
     if pending is not None and (pending.attribute in wish.never or wish.most == 0):
         pending = None
-    left = session.questions_left if wish.most is None else wish.most
+    left = None if wish.is_lifted else session.questions_left if wish.most is None else wish.most
     return replace(session, profile=profile, pending=pending, questions_left=left)
 
 

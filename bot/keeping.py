@@ -519,7 +519,14 @@ def decisions_of(steps: tuple[Step, ...]) -> list[dict[str, Any]]:
     for step in steps:
         topic = step.session.topic
         plan = (
-            json.dumps({a.value: round(w, 3) for a, w in topic.assessment.weights.items()}) if topic else None
+            json.dumps(
+                {
+                    "planned_by": topic.assessment.planned_by,
+                    "weights": {a.value: round(w, 3) for a, w in topic.assessment.weights.items()},
+                }
+            )
+            if topic
+            else None
         )
         for move in step.moves:
             if isinstance(move, Ask):

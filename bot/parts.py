@@ -140,7 +140,12 @@ def build_parts(
     directory = crisis.shipped()
     brain = encoder.built_in()
     planned = libraries.read(library) if library else libraries.shipped()
-    guided = GuidedModel(brain, minimum_age=minimum_age, library=planned)
+    guided = GuidedModel(
+        brain,
+        minimum_age=minimum_age,
+        library=planned,
+        cache=data_dir / "embeddings" if data_dir else None,
+    )
     rules = Rules(thresholds=thresholds.shipped(), prices=prices or {})
     model, opinion = _speakers(guided, endpoint, brain=brain, data_dir=data_dir, rules=rules, planned=planned)
     if endpoint is not None:

@@ -27,8 +27,10 @@ from policies.planning.journal import Journal
 from policies.planning.policy import Branch
 from policies.planning.prices import prices, weighed
 from policies.planning.reward import AssumedReward, Rewarder, Scenario, scenarios_of
+from policies.planning.search import SURE
 from policies.planning.starter import PathLibrary, scenarios, starter_entries, vectors_of
 
+FAR_STAND_IN = "its domain or, where that is unsure, of all queries"
 LAMBDAS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8)
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -63,6 +65,13 @@ def plan() -> None:
     default=0.0,
     help="Safety points that a full price is worth.",
 )
+@click.option(
+    "--sure",
+    type=click.FloatRange(0),
+    default=SURE,
+    show_default=True,
+    help="Stop a search early under this expected regret, in points.",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
     "--shard", "part", default="1/1", show_default=True, help="This part of the queries, such as 2/8."
@@ -92,6 +101,7 @@ def build_(
     per_second: float,
     concurrency: int,
     weight: float,
+    sure: float,
     seed: int,
     part: str,
     day: str,
@@ -113,6 +123,7 @@ def build_(
         seed=seed,
         price=prices(read_settings().prices, weight) if weight else None,
         price_weight=weight,
+        sure=sure,
         planner=PLANNERS[planner] if planner != "raise" else None,
     )
     rewarder, spent, close = _rewarder(with_model=with_model or batch is not None, batch=batch)
@@ -227,7 +238,7 @@ def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[flo
     click.echo(
         f"wrote {out}: {len(library.entries)} queries, sha256 {library.sha256[:16]}…, in {seconds:.0f} s"
     )
-    click.echo(f"{progress.calls} calls paid for, {progress.replayed} taken from the journal")
+    click.echo(f"{progress.calls} calls made, {progress.replayed} taken from the journal")
     if progress.unscored:
         why = ", ".join(f"{n} {reason}" for reason, n in sorted(progress.unscored.items()))
         click.echo(f"without a score, and counted for nothing: {why}")
@@ -314,7 +325,7 @@ def _found(library: libraries.Library, wanted: str) -> tuple[libraries.Entry, st
     from policies import classifiers  # noqa: PLC0415 (these load the encoder)
     from policies.encoder import built_in  # noqa: PLC0415
     from policies.errors import EncoderError  # noqa: PLC0415
-    from policies.planning.retrieval import WordVectors  # noqa: PLC0415
+    from policies.planning.retrieval import FAR, WordVectors  # noqa: PLC0415
 
     queries = [e.query for e in library.entries]
     try:
@@ -326,7 +337,11 @@ def _found(library: libraries.Library, wanted: str) -> tuple[libraries.Entry, st
         words = WordVectors(queries)
         near, by = words.encode(queries) @ words.encode([wanted])[0], WordVectors.name
     best = int(near.argmax())
-    return library.entries[best], f"the nearest by {by}, cosine {float(near[best]):.2f}"
+    cosine = float(near[best])
+    far = (
+        f"; too far to vote: a conversation would ask by the policy of {FAR_STAND_IN}" if cosine < FAR else ""
+    )
+    return library.entries[best], f"the nearest by {by}, cosine {cosine:.2f}{far}"
 
 
 def _show_library(library: libraries.Library, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 import numpy as np
 
@@ -61,7 +62,7 @@ class GuidedModel:
         trained: Trained | None = None,
         minimum_age: int = 18,
         library: Library | None = None,
-        vectors: Vectors | None = None,
+        cache: Path | None = None,
     ) -> None:
         """Hold what ships, or what was given.
 
@@ -70,7 +71,7 @@ class GuidedModel:
             trained: classifiers.
             minimum_age: below it the conversation changes.
             library: planned paths; those that ship where None.
-            vectors: of its queries; looked up or encoded where None.
+            cache: a folder that keeps the vectors of a library that is not ours.
         """
         self._encoder = encoder
         trained = trained or classifiers.shipped()
@@ -81,8 +82,7 @@ class GuidedModel:
         self._minimum_age = minimum_age
         self._library = PathLibrary(starter_entries(), trained.vectors("library"))
         planned = library or libraries.shipped()
-        if vectors is None:
-            vectors = vectors_of(planned, self._library, encoder)
+        vectors = vectors_of(planned, self._library, encoder, cache)
         self._retrieval = Retrieval(planned, vectors, by="the built-in encoder")
         self._group = trained.linear("group")
         self._words = trained.linear("words")

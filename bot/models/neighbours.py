@@ -106,7 +106,9 @@ class Neighbours:
         ranked = sorted(both.items(), key=lambda item: (-item[1], item[0]))[: max(1, len(local.weights))]
         total = sum(w for _, w in ranked) or 1.0
         weights = {a: w / total for a, w in ranked}
-        return replace(local, weights=weights, policy=nearby.policy.shared_out(weights))
+        return replace(
+            local, weights=weights, policy=nearby.policy.shared_out(weights), planned_by=nearby.source.value
+        )
 
 
 def _unit(rows: Vectors) -> Vectors:

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policies.attributes import Attribute
@@ -23,7 +23,7 @@ from policies.planning.judging import Prior, Scored
 from policies.planning.library import EVERYWHERE, LICENCE, Entry, Library, assembled
 from policies.planning.policy import GateLearner, Gates, Policy, policy_of
 from policies.planning.reward import Rewarder, Scenario
-from policies.planning.search import BATCH, BayesianSearch, Planner, planned
+from policies.planning.search import BATCH, SURE, BayesianSearch, Planner, planned
 from policies.planning.transfer import learned
 from policies.planning.utility import PAPER, Beliefs
 
@@ -43,6 +43,7 @@ class BuildSettings:
         price: safety points an attribute must be worth, λ times its price; None for free.
         price_weight: λ, for the record.
         planner: another than ours; it learns nothing across queries.
+        sure: expected regret, in safety points, under which a search stops before its calls are spent.
         transfers: whether queries of a domain learn from each other.
         attributes: that may be asked.
     """
@@ -53,6 +54,7 @@ class BuildSettings:
     price: Mapping[Attribute, float] | None = None
     price_weight: float = 0.0
     planner: Callable[[], Planner] | None = None
+    sure: float = SURE
     transfers: bool = True
     attributes: frozenset[Attribute] = frozenset(Attribute)
 
@@ -65,6 +67,7 @@ class BuildSettings:
             "price": None if self.price is None else {a.value: v for a, v in self.price.items()},
             "lambda": self.price_weight,
             "planner": self.planner().name if self.planner else "raise",
+            "sure": self.sure,
             "transfers": self.transfers,
             "attributes": sorted(a.value for a in self.attributes),
         }
@@ -293,7 +296,7 @@ class _Done:
             domain=scenario.domain,
             group=scenario.group,
             stakes=scenario.stakes,
-            policy=Policy.from_json(self.policy.to_json(), gates),
+            policy=replace(self.policy, gates=gates),
             expected=self.expected,
             calls=self.calls,
             seed=self.seed,
@@ -346,7 +349,9 @@ class _Work:
             self._progress.replayed += done.calls
         else:
             settings = self._settings
-            parts = self._shared.around(*self._rewarder.parts(scenario, settings.seed))
+            parts = self._shared.around(
+                *self._rewarder.parts(scenario, settings.seed, self._journal.once(scenario.id))
+            )
             evaluate, prior = self._journal.paying(scenario.id, *parts, kept=self._rewarder.costs)
             made = await planned(
                 scenario.query,
@@ -358,7 +363,9 @@ class _Work:
                 price=settings.price,
                 rng=settings.seed * 1_000_003 + int(scenario.id[:12], 16),
                 concurrency=BATCH,
-                planner=settings.planner() if settings.planner else BayesianSearch(beliefs),
+                planner=settings.planner()
+                if settings.planner
+                else BayesianSearch(beliefs, sure=settings.sure),
             )
             plan = made.plan
             done = _Done(

@@ -1,11 +1,14 @@
 """The journal of a build: one line an evaluation, written before it is used, so that a killed run pays for nothing twice.
 
-The first line says what is being planned, by hash; a run with other settings is refused. The last line may be torn by a
-kill: it is cut off. The journal holds our own queries' ids, sets and scores, and no person's text.
+The first line says what is being planned; a run with other settings is refused, and so is a second run beside the first. The
+last line may be torn by a kill: it is cut off. The journal holds ids of queries, sets, scores and simulated people, and no
+real person's text.
 """
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -19,6 +22,11 @@ from policies.planning.judging import Evaluate, Person, Prior, Scored
 _Key = tuple[str, str, int]
 Repeat = Callable[[frozenset[Attribute], int], Awaitable[float | Scored]]
 """One evaluation of a set, given how often it was evaluated, this time included."""
+Once = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""What is made by the first who asks for it by name, and paid for once: a JSON value."""
+
+
+_HEAD = b'{"journal":1,'
 
 
 class Journal:
@@ -32,23 +40,33 @@ class Journal:
             about: what is being planned; all that decides a score.
 
         Raises:
-            PlanningError: the file is a journal of something else, or a line within it is damaged.
+            PlanningError: the file is a journal of something else, in use by another run, or a line within it is damaged.
         """
         self._path = path
         self._paid: dict[_Key, dict[str, Any]] = {}
         self._done: dict[str, dict[str, Any]] = {}
         self.replayed = self.paid = 0
-        keep = self._read(about) if path.exists() else 0
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: TextIO = path.open("r+" if keep else "w", encoding="utf-8")
-        if keep:
-            self._file.seek(keep)
-            self._file.truncate()
-        else:
+        self._file: TextIO = path.open("a", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise PlanningError(
+                f"{path}: another run writes it; wait for that, or give another --journal"
+            ) from None
+        try:
+            self._file.truncate(self._read(about))
+        except PlanningError:
+            self._file.close()
+            raise
+        if not path.stat().st_size:
             self._write({"journal": 1, "about": dict(about)})
 
     def _read(self, about: Mapping[str, Any]) -> int:
         data = self._path.read_bytes()
+        if data and data[: len(_HEAD)] != _HEAD[: len(data)]:
+            raise PlanningError(f"{self._path}: is no journal of a build")
         whole = data.rfind(b"\n") + 1
         for number, line in enumerate(data[:whole].splitlines(), 1):
             try:
@@ -57,9 +75,9 @@ class Journal:
                 raise PlanningError(
                     f"{self._path}, line {number}: not JSON; cut the file before this line to keep what was paid"
                 ) from bad
+            if not isinstance(raw, dict):
+                raise PlanningError(f"{self._path}, line {number}: not a line of a build's journal")
             if number == 1:
-                if raw.get("journal") != 1:
-                    raise PlanningError(f"{self._path}: is no journal of a build")
                 if raw["about"] != dict(about):
                     other = sorted(k for k in {*about, *raw["about"]} if about.get(k) != raw["about"].get(k))
                     raise PlanningError(
@@ -86,6 +104,21 @@ class Journal:
         line = {"done": query, **record}
         self._write(line)
         self._done[query] = line
+
+    def once(self, query: str) -> Once:
+        """What a query needs once, such as the people simulated for it: kept, so that it is the same after a kill."""
+        turns: dict[str, asyncio.Lock] = {}
+
+        async def made(name: str, make: Callable[[], Awaitable[Any]]) -> Any:
+            async with turns.setdefault(name, asyncio.Lock()):  # whoever comes first pays, the others wait
+                key = (query, name, 1)
+                if key not in self._paid:
+                    line = {"q": query, "s": name, "n": 1, "v": await make()}
+                    self._write(line)
+                    self._paid[key] = line
+                return self._paid[key]["v"]
+
+        return made
 
     def _write(self, line: Mapping[str, Any]) -> None:
         try:

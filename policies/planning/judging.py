@@ -139,6 +139,11 @@ class Judge:
         except Unscored as failed:
             self.unscored[f"prior_{failed.reason}"] += 1
             return None
+        except PlanningError:
+            raise
+        except Exception as failed:  # noqa: BLE001 (as for an evaluation: a search without weights is still a search)
+            self.unscored[f"prior_{type(failed).__name__}"] += 1
+            return None
         if weights is None or not all(math.isfinite(w) for w in weights.values()):
             return None
         return weights

@@ -12,7 +12,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -154,7 +154,7 @@ def assembled(entries: Iterable[Entry], gates: Mapping[str, Gates], made: Mappin
     if every:
         policies[EVERYWHERE] = merged(every, [1.0] * len(every))
     held = {
-        name: Policy.from_json(policy.to_json(), gates.get(name, gates.get(EVERYWHERE, {})))
+        name: replace(policy.rounded(), gates=gates.get(name, gates.get(EVERYWHERE, {})))
         for name, policy in policies.items()
     }
     return Library(made=made, entries=whole, gates=gates, policies=held, sha256=_hash(_lines(whole)))

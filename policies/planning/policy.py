@@ -98,16 +98,6 @@ class Policy:
         """Every gain, largest first; equal ones in the paper's order."""
         return tuple(sorted((self.gain(a, known) for a in left if a in self.worth), key=lambda g: -g.mean))
 
-    def shares(self, steps: int = 5) -> dict[Attribute, float]:
-        """What each of the path's attributes adds in its place, as shares that sum to 1; empty where nothing adds."""
-        known: dict[Attribute, Band | None] = {}
-        added: dict[Attribute, float] = {}
-        for a in self.path[:steps]:
-            added[a] = max(0.0, self.gain(a, known).mean)
-            known[a] = None
-        total = sum(added.values())
-        return {a: v / total for a, v in added.items()} if total else {}
-
     def next(
         self, known: Known, left: Collection[Attribute], *, price: Mapping[Attribute, float] | None = None
     ) -> Gain | None:
@@ -156,7 +146,7 @@ class Policy:
             "base": round(self.base, 3),
             "headroom": round(self.headroom, 3),
             "worth": {a.value: [round(m, 3), round(s, 3)] for a, (m, s) in self.worth.items()},
-            "pairs": {f"{a.value}+{b.value}": round(v, 3) for (a, b), v in self.pairs.items()},
+            "pairs": {_pair_name(pair): round(v, 3) for pair, v in self.pairs.items()},
         }
 
     def to_whole_json(self) -> dict[str, Any]:
@@ -202,16 +192,12 @@ class Policy:
             PlanningError: it is not a policy.
         """
         try:
-            pairs = {}
-            for name, value in raw["pairs"].items():
-                first, second = name.split("+")
-                pairs[_pair(Attribute(first), Attribute(second))] = float(value)
             return cls(
-                path=tuple(Attribute(a) for a in raw["path"]),
+                path=tuple(_BY_NAME[a] for a in raw["path"]),
                 base=float(raw["base"]),
                 headroom=float(raw["headroom"]),
-                worth={Attribute(a): (float(v[0]), float(v[1])) for a, v in raw["worth"].items()},
-                pairs=pairs,
+                worth={_BY_NAME[a]: (float(mean), float(sd)) for a, (mean, sd) in raw["worth"].items()},
+                pairs={_PAIR_BY_NAME[name]: float(value) for name, value in raw["pairs"].items()},
                 gates=gates or {},
             )
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as bad:
@@ -258,6 +244,14 @@ PAIRS = tuple(combinations(Attribute, 2))
 """Every pair of attributes, in order."""
 
 
+def _pair_name(pair: tuple[Attribute, Attribute]) -> str:
+    return f"{pair[0].value}+{pair[1].value}"
+
+
+_BY_NAME = {a.value: a for a in Attribute}
+_PAIR_BY_NAME = {_pair_name(pair): pair for pair in PAIRS}
+
+
 def policy_of(made: Planned, gates: Gates | None = None) -> Policy:
     """The compact policy of a plan."""
     facts, attributes = made.facts, made.over.attributes
@@ -280,39 +274,58 @@ def policy_of(made: Planned, gates: Gates | None = None) -> Policy:
 
 
 def merged(policies: Sequence[Policy], votes: Sequence[float]) -> Policy:
-    """The weighted vote of several policies: means of what each holds a fact to be worth.
-
-    The standard deviation of the vote holds both each voter's own and how far they are apart.
+    """The weighted vote of several policies.
 
     Raises:
         PlanningError: nobody votes.
     """
     if not policies:
         raise PlanningError("no policy to merge")
-    share = np.asarray(votes, dtype=float) / sum(votes)
-    worth: dict[Attribute, tuple[float, float]] = {}
-    for a in Attribute:
-        means = np.array([p.worth.get(a, (0.0, 0.0))[0] for p in policies])
-        sds = np.array([p.worth.get(a, (0.0, 0.0))[1] for p in policies])
-        mean = float(share @ means)
-        worth[a] = (mean, float(np.sqrt(share @ (sds**2 + (means - mean) ** 2))))
-    pairs: dict[tuple[Attribute, Attribute], float] = {}
-    gates: dict[tuple[Attribute, Band, Attribute], float] = {}
-    for policy, vote in zip(policies, share, strict=True):
-        for pair, value in policy.pairs.items():
-            pairs[pair] = pairs.get(pair, 0.0) + vote * value
-    for policy, vote in zip(policies, share, strict=True):
-        for gate, value in policy.gates.items():
-            gates[gate] = gates.get(gate, 0.0) + vote * value
-    out = Policy(
-        path=(),
-        base=float(share @ [p.base for p in policies]),
-        headroom=float(share @ [p.headroom for p in policies]),
-        worth=worth,
-        pairs={pair: v for pair, v in pairs.items() if abs(v) >= LEAST_PAIR / 2},
-        gates=gates,
-    )
-    return replace(out, path=greedy_path(out.worth, out.pairs, out.headroom))
+    return Table(policies).vote(range(len(policies)), votes)
+
+
+class Table:
+    """Policies as arrays, so that many can vote at once."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        """Tabulate what each policy holds every fact, and every pair, to be worth."""
+        none = (0.0, 0.0)
+        worth = np.array([[p.worth.get(a, none) for a in Attribute] for p in policies])
+        self._policies = tuple(policies)
+        self._means, self._sds = worth[:, :, 0], worth[:, :, 1]
+        self._pairs = np.array([[p.pairs.get(pair, 0.0) for pair in PAIRS] for p in policies])
+        self._levels = np.array([[p.base, p.headroom] for p in policies])
+
+    def vote(self, rows: Sequence[int], votes: Sequence[float]) -> Policy:
+        """The means, by votes, of what these rows hold a fact to be worth.
+
+        Their standard deviation holds both each voter's own and how far the voters are apart.
+        """
+        share = np.asarray(votes, dtype=float) / sum(votes)
+        rows = list(rows)
+        means, sds = self._means[rows], self._sds[rows]
+        mean = share @ means
+        sd = np.sqrt(share @ (sds**2 + (means - mean) ** 2))
+        paired = zip(PAIRS, (share @ self._pairs[rows]).tolist(), strict=True)
+        pairs = {pair: value for pair, value in paired if abs(value) >= LEAST_PAIR / 2}
+        base, headroom = (share @ self._levels[rows]).tolist()
+        by_gates: dict[int, tuple[Gates, float]] = {}  # most voters share their domain's gates
+        for row, vote in zip(rows, share.tolist(), strict=True):
+            gates = self._policies[row].gates
+            by_gates[id(gates)] = (gates, by_gates.get(id(gates), (gates, 0.0))[1] + vote)
+        voted: dict[tuple[Attribute, Band, Attribute], float] = {}
+        for gates, vote in by_gates.values():
+            for gate, value in gates.items():
+                voted[gate] = voted.get(gate, 0.0) + vote * value
+        worth = {a: (m, s) for a, m, s in zip(Attribute, mean.tolist(), sd.tolist(), strict=True)}
+        return Policy(
+            path=greedy_path(worth, pairs, headroom),
+            base=base,
+            headroom=headroom,
+            worth=worth,
+            pairs=pairs,
+            gates=voted,
+        )
 
 
 def greedy_path(
@@ -392,9 +405,6 @@ class GateLearner:
             around: what to shrink to: the gates of all domains, for one domain's; none where None.
             sd: how far a gate may be from that.
         """
-        return self._solved(around, sd)
-
-    def _solved(self, around: Gates | None, sd: float) -> Gates:
         if not self._seen:
             return dict(around or {})
         noise2 = max(1e-4, self._off / self._seen)

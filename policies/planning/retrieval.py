@@ -22,9 +22,8 @@ from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.encoder import Vectors
 from policies.errors import PlanningError
-from policies.planning.judging import Band
 from policies.planning.library import EVERYWHERE, Entry, Library
-from policies.planning.policy import LEAST_PAIR, PAIRS, Gates, Policy, greedy_path
+from policies.planning.policy import Policy, Table
 from policies.planning.starter import path_weights
 
 NEAREST = 25
@@ -33,8 +32,9 @@ LOOKED_AT = 4
 """Steps of a path that vote: no more are asked."""
 SHARPNESS = 12.0
 """How sharply nearness decides a vote: e to this times the cosine."""
-FAR = 0.32
-"""A nearest cosine under this is far: unrelated questions of the same domain lie around it."""
+FAR = 0.38
+"""A nearest cosine under this is far: one in a hundred of our development questions lies under it, and two in three of the
+sentences about nothing that people ask us (capitals, recipes, code)."""
 SURE_OF_DOMAIN = 0.45
 FIRST = 96
 """Directions looked at first; the candidates they leave are compared whole."""
@@ -167,51 +167,10 @@ class Retrieval:
         )
 
 
-class Table:
-    """The policies of a library as arrays, so that many can vote at once."""
-
-    def __init__(self, policies: Sequence[Policy]) -> None:
-        """Tabulate what each policy holds every fact, and every pair, to be worth."""
-        none = (0.0, 0.0)
-        self._policies = tuple(policies)
-        self._means = np.array([[p.worth.get(a, none)[0] for a in Attribute] for p in policies])
-        self._sds = np.array([[p.worth.get(a, none)[1] for a in Attribute] for p in policies])
-        self._pairs = np.array([[p.pairs.get(pair, 0.0) for pair in PAIRS] for p in policies])
-        self._levels = np.array([[p.base, p.headroom] for p in policies])
-
-    def vote(self, rows: Sequence[int], votes: Sequence[float]) -> Policy:
-        """As `policy.merged`, of these rows."""
-        share = np.asarray(votes) / sum(votes)
-        means, sds = self._means[rows], self._sds[rows]
-        mean = share @ means
-        sd = np.sqrt(share @ (sds**2 + (means - mean) ** 2))
-        pairs = dict(zip(PAIRS, (share @ self._pairs[rows]).tolist(), strict=True))
-        base, headroom = (share @ self._levels[rows]).tolist()
-        by_gates: dict[int, tuple[Gates, float]] = {}
-        for row, vote in zip(rows, share.tolist(), strict=True):
-            gates = self._policies[row].gates
-            held = by_gates.get(id(gates), (gates, 0.0))
-            by_gates[id(gates)] = (gates, held[1] + vote)
-        voted: dict[tuple[Attribute, Band, Attribute], float] = {}
-        for gates, vote in by_gates.values():
-            for gate, value in gates.items():
-                voted[gate] = voted.get(gate, 0.0) + vote * value
-        worth = {a: (m, s) for a, m, s in zip(Attribute, mean.tolist(), sd.tolist(), strict=True)}
-        kept = {pair: value for pair, value in pairs.items() if abs(value) >= LEAST_PAIR / 2}
-        return Policy(
-            path=greedy_path(worth, kept, headroom),
-            base=base,
-            headroom=headroom,
-            worth=worth,
-            pairs=kept,
-            gates=voted,
-        )
-
-
 class WordVectors:
     """TF-IDF of words and word pairs, hashed and projected: what is left where no encoder is installed.
 
-    Much weaker than an encoder (ENCODER: .49 against .80 of domains recognised), and said so by whoever uses it.
+    Much weaker than an encoder, and said so by whoever uses it. The chat itself does not run without one.
     """
 
     name = "TF-IDF (no encoder is installed)"

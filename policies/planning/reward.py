@@ -7,7 +7,6 @@ named and counted; it is never a number.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -26,7 +25,7 @@ from policies.errors import PolicyFileError, Unscored
 from policies.planning.effects import Effects
 from policies.planning.effects import shipped as shipped_effects
 from policies.planning.effects import shipped_path as effects_path
-from policies.planning.journal import Repeat
+from policies.planning.journal import Once, Repeat
 from policies.planning.judging import Person, Prior, Scored
 from policies.planning.simulation import query_of, raw_worth
 from policies.planning.utility import ALONE
@@ -95,8 +94,8 @@ class Rewarder(Protocol):
         """How it works, for the library's header: prompts by hash, or the prior model's file."""
         ...
 
-    def parts(self, scenario: Scenario, seed: int) -> tuple[Repeat, Prior]:
-        """The evaluation and the prior for one query."""
+    def parts(self, scenario: Scenario, seed: int, once: Once) -> tuple[Repeat, Prior]:
+        """The evaluation and the prior for one query; `once` keeps what is made for all evaluations of it."""
         ...
 
 
@@ -121,8 +120,9 @@ class AssumedReward:
         """The file that it is."""
         return {"effects.yaml": hashlib.sha256(effects_path().read_bytes()).hexdigest()[:16]}
 
-    def parts(self, scenario: Scenario, seed: int) -> tuple[Repeat, Prior]:
+    def parts(self, scenario: Scenario, seed: int, once: Once) -> tuple[Repeat, Prior]:
         """As `Rewarder.parts`. Its opinion beforehand is what it assumes, blurred (ρ = .6)."""
+        del once  # nothing to keep
         query = query_of(scenario.domain, scenario.needs, effects=self._effects, is_scaled=True)
 
         async def evaluate(chosen: frozenset[Attribute], n: int) -> float | Scored:
@@ -229,28 +229,26 @@ class ModelReward:
         """The prompts by hash."""
         return {name: prompt(name).sha256 for name in PROMPTS}
 
-    def parts(self, scenario: Scenario, seed: int) -> tuple[Repeat, Prior]:
+    def parts(self, scenario: Scenario, seed: int, once: Once) -> tuple[Repeat, Prior]:
         """As `Rewarder.parts`."""
-        people: dict[int, _Person] = {}
-        turns: dict[int, asyncio.Lock] = {}
 
         async def person(number: int) -> _Person:
             if scenario.profiles:
                 return _Person(scenario.profiles[number % len(scenario.profiles)], {})
-            async with turns.setdefault(number, asyncio.Lock()):  # whoever comes first pays, the others wait
-                if number not in people:
-                    found = await self._model.shaped(
-                        prompt("simulate").text,
-                        {"query": scenario.query, "domain": scenario.domain.value, "number": number + 1},
-                        Simulated,
-                        key=f"{seed}/{scenario.id}/person/{number}",
-                    )
-                    raw = found.model_dump()
-                    people[number] = _Person(
-                        {a: raw[a.value]["words"] for a in Attribute},
-                        {a: raw[a.value]["band"] for a in Attribute},
-                    )
-                return people[number]
+
+            async def simulated() -> dict[str, Any]:
+                found = await self._model.shaped(
+                    prompt("simulate").text,
+                    {"query": scenario.query, "domain": scenario.domain.value, "number": number + 1},
+                    Simulated,
+                    key=f"{seed}/{scenario.id}/person/{number}",
+                )
+                return found.model_dump()
+
+            raw = await once(f"person {number}", simulated)
+            return _Person(
+                {a: raw[a.value]["words"] for a in Attribute}, {a: raw[a.value]["band"] for a in Attribute}
+            )
 
         async def evaluate(chosen: frozenset[Attribute], n: int) -> Scored:
             mask = sum(1 << i for i, a in enumerate(Attribute) if a in chosen)

@@ -6,6 +6,7 @@ own paths replace them. Retrieval follows the paper's appendix D.4: MiniLM embed
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -22,6 +23,7 @@ from policies.files import read_lines
 from policies.planning.library import Library, id_of
 from policies.planning.reward import Scenario, needs_of
 
+log = logging.getLogger("raise.planning")
 STEP_SHARES = (0.45, 0.27, 0.17, 0.11)
 """Share of an answer's safety gain along a path: the paper's 3.33, 4.10, 4.23, 4.30 from 2.79, smoothed so that the
 second and third attribute still count where the first was declined."""
@@ -142,10 +144,28 @@ def scenarios(entries: Sequence[PlannedQuery], *, per_domain: int = 0) -> tuple[
     return tuple({s.id: s for s in made}.values())
 
 
-def vectors_of(library: Library, own: PathLibrary, encoder: Encoder) -> Vectors:
-    """Unit vectors of a library's queries: looked up where the query is one of ours, encoded where not (5 ms each)."""
+def vectors_of(library: Library, own: PathLibrary, encoder: Encoder, cache: Path | None = None) -> Vectors:
+    """Unit vectors of a library's queries: looked up where the query is one of ours, encoded where not (5 ms each).
+
+    Args:
+        library: planned queries.
+        own: ours, with their vectors.
+        encoder: encodes the others.
+        cache: a folder in which what was encoded is kept for the next start, by the library's hash; None to keep nothing.
+    """
     row = {entry.query: i for i, entry in enumerate(own.entries)}
     other = [e.query for e in library.entries if e.query not in row]
+    kept = cache / f"built-in-{library.sha256[:20]}.npy" if cache and other else None
+    if kept is not None and kept.exists():
+        return np.asarray(np.load(kept, allow_pickle=False), dtype=np.float32)
+    if other:
+        log.warning("encoding %d planned queries, once: about %d s", len(other), len(other) // 200 + 1)
     encoded = dict(zip(other, encoder.encode(other), strict=True)) if other else {}
     rows = [encoded[e.query] if e.query in encoded else own.vectors[row[e.query]] for e in library.entries]
-    return np.stack(rows).astype(np.float32)
+    vectors = np.stack(rows).astype(np.float32)
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(".part.npy")
+        np.save(part, vectors)
+        part.replace(kept)
+    return vectors

@@ -90,7 +90,7 @@ async def building() -> None:
         journal.close()
     began = time.perf_counter()
     for scenario in rows:
-        evaluate, _ = reward.parts(scenario, 0)
+        evaluate, _ = reward.parts(scenario, 0, None)
         for n in range(99):
             await evaluate(frozenset(), n + 1)
     alone = time.perf_counter() - began

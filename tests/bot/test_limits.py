@@ -35,6 +35,11 @@ M, E, C, H = Attribute.MENTAL_STATE, Attribute.EMOTION, Attribute.ECONOMIC_STATU
         ("I'd rather not talk about my mental health", None, {M}),
         ("my feelings are off limits", None, {E}),
         ("leave my job out of it", None, {Attribute.PROFESSION}),
+        ("I'd rather you didn't ask about my marriage", None, {Attribute.MARITAL_STATUS}),
+        ("my rent is due, but please don't ask me anything about money", None, {C}),
+        ("you must not ask me about my school", None, {Attribute.EDUCATION}),
+        ("No questions about my feelings please", None, {E}),
+        ("I don't want to be asked about my age", None, {Attribute.AGE}),
         ("Stop asking about self-harm. And ask only one more question.", 1, {Attribute.SELF_HARM_HISTORY}),
     ],
 )
@@ -55,6 +60,24 @@ def test_limits_are_heard(text, most, never):
         "She asked me two questions and left",
         "I don't know what to ask about my health",
         "how do I stop asking for money",
+        "my parents don't ask me anything. I feel invisible",
+        "they never ask about my work",
+        "my doctor had no questions.",
+        "I have no questions.",
+        "I should not ask my family",
+        "I don't ask my husband, he'd shout",
+        "the visa form has at most 2 questions",
+        "they ask only one question at the interview",
+        "my boss told me to never ask about money",
+        "she keeps my money",
+        "he said don't mention my health to them",
+        "I can't talk about my feelings with him",
+        "I want to leave my job",
+        "I can't keep my job and my family",
+        "leave my husband?",
+        "I just want to stay calm, and leave my husband",
+        "should I pack and keep my job",
+        "Is it wrong to keep the money and leave the family",
     ],
 )
 def test_what_is_no_limit_is_not_taken_for_one(text):
@@ -103,6 +126,42 @@ async def test_a_limit_in_mid_interview_lets_the_open_question_go(parts):
     assert open_ not in asked(words)
     words = await said(conversation, "no more questions")
     assert not asked(words)
+
+
+@pytest.mark.parametrize("text", ["no questions please", "don't ask me anything", "No more questions."])
+async def test_a_wish_is_no_answer_to_the_open_question(parts, text):
+    """ "No questions" must not be noted as "no, I have never hurt myself"."""
+    conversation = Conversation.start(parts)
+    words = await said(conversation, "my wife left and I've stopped going to work, what do I do?")
+    (open_,) = asked(words)
+    words = await said(conversation, text)
+    assert conversation.session.profile.get(open_) is None or not conversation.session.profile.is_known(
+        open_, at=AT
+    )
+    assert not asked(words)
+
+
+def test_an_answer_beside_a_wish_is_still_read():
+    assert not heard("I owe nine thousand. Ask me only one more question.").is_all
+    assert heard("no more questions").is_all and heard("Please never ask about my health!").is_all
+
+
+async def test_a_limit_can_be_lifted(parts):
+    conversation = Conversation.start(parts)
+    await said(
+        conversation, "My wife left and I stopped going to work, what do I do? Ask me at most one thing."
+    )
+    assert conversation.session.questions_left == 0
+    words = await said(conversation, "ok, you can ask me more")
+    assert conversation.session.questions_left is None or asked(words)
+    assert any("a little more" in w.text for w in words)
+
+
+def test_what_lifts_a_limit_is_heard():
+    for text in ("ask me anything", "ok you can ask more questions", "Fine. Ask whatever you need to know"):
+        assert heard(text) == Limits(is_lifted=True)
+    for text in ("can I ask you more about this?", "he asks me anything", "should I ask again?"):
+        assert heard(text) is None
 
 
 async def test_danger_is_met_whatever_was_limited(parts):

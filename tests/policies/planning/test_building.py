@@ -39,7 +39,7 @@ class PaidReward:
     def about(self):
         return {}
 
-    def parts(self, scenario, seed):
+    def parts(self, scenario, seed, once):
         query = query_of(scenario.domain, scenario.needs, is_scaled=True)
 
         async def evaluate(chosen, n):
@@ -120,6 +120,40 @@ async def test_a_journal_of_something_else_is_refused_by_what_differs(tmp_path):
         await run(tmp_path / "k", PaidReward())
 
 
+async def test_a_file_that_is_no_journal_is_left_as_it_was(tmp_path):
+    for text in ("my notes, without an end of line", "[]\n", '{"journal":2}\n', "a\nb\n"):
+        path = tmp_path / "notes"
+        path.write_text(text)
+        with pytest.raises(PlanningError, match="no journal"):
+            await run(path, PaidReward())
+        assert path.read_text() == text
+
+
+async def test_two_runs_do_not_write_one_journal(tmp_path):
+    rows = some(3)
+    held = Journal(tmp_path / "j", about(rows, PaidReward(), SETTINGS))
+    with pytest.raises(PlanningError, match="another run"):
+        await run(tmp_path / "j", PaidReward(), rows=rows)
+    held.close()
+    await run(tmp_path / "j", PaidReward(), rows=rows)
+
+
+async def test_what_a_query_needs_once_is_made_once_and_is_the_same_after_a_kill(tmp_path):
+    made = []
+
+    async def make():
+        await asyncio.sleep(0)
+        made.append(1)
+        return {"who": len(made)}
+
+    for _ in range(2):
+        journal = Journal(tmp_path / "j", {"a": 1})
+        once = journal.once("q")
+        assert await asyncio.gather(once("person 0", make), once("person 0", make)) == [{"who": 1}] * 2
+        journal.close()
+    assert len(made) == 1
+
+
 async def test_the_shared_limit_of_calls_stops_the_run_and_keeps_what_was_paid(tmp_path):
     reward = PaidReward()
     with pytest.raises(PlanningError, match="50 calls were made"):
@@ -151,8 +185,8 @@ async def test_no_more_calls_begin_a_second_than_allowed(tmp_path):
     loop = asyncio.get_running_loop()
     parts = reward.parts
 
-    def timed(scenario, seed):
-        evaluate, prior = parts(scenario, seed)
+    def timed(scenario, seed, once):
+        evaluate, prior = parts(scenario, seed, once)
 
         async def noted(chosen, n):
             times.append(loop.time())

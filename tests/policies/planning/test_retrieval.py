@@ -11,10 +11,10 @@ from policies.errors import PlanningError
 from policies.planning.building import BuildSettings, about, build
 from policies.planning.journal import Journal
 from policies.planning.library import EVERYWHERE, Entry, assembled, id_of, shipped, shipped_path
-from policies.planning.policy import Policy, merged
-from policies.planning.retrieval import CANDIDATES, Index, Retrieval, Source, Table, WordVectors
+from policies.planning.policy import Policy
+from policies.planning.retrieval import CANDIDATES, Index, Retrieval, Source, WordVectors
 from policies.planning.reward import AssumedReward
-from policies.planning.starter import scenarios, starter_entries
+from policies.planning.starter import PathLibrary, scenarios, starter_entries, vectors_of
 
 M, C = Attribute.MENTAL_STATE, Attribute.ECONOMIC_STATUS
 
@@ -105,18 +105,6 @@ def test_the_shipped_library_was_planned_with_the_shipped_prior_model():
     )
 
 
-def test_many_policies_vote_at_once_as_they_do_one_by_one():
-    entries = shipped().entries[:40]
-    votes = np.linspace(1.0, 3.0, 40).tolist()
-    fast = Table([e.policy for e in entries]).vote(range(40), votes)
-    slow = merged([e.policy for e in entries], votes)
-    assert fast.path == slow.path and fast.gates.keys() == slow.gates.keys()
-    assert fast.base == pytest.approx(slow.base) and fast.headroom == pytest.approx(slow.headroom)
-    for a in Attribute:
-        assert fast.worth[a] == pytest.approx(slow.worth[a])
-    assert fast.pairs == pytest.approx(slow.pairs)
-
-
 async def test_the_shipped_library_is_what_the_planner_gives_today(tmp_path):
     """The first query of each domain, planned anew: the same path, and the same expectation to a hundredth of a point."""
     rows, held = scenarios(starter_entries(), per_domain=1), {e.id: e for e in shipped().entries}
@@ -128,3 +116,18 @@ async def test_the_shipped_library_is_what_the_planner_gives_today(tmp_path):
     for entry in made.library.entries:
         assert entry.policy.path == held[entry.id].policy.path
         assert np.array(entry.expected) == pytest.approx(np.array(held[entry.id].expected), abs=0.01)
+
+
+def test_a_library_of_other_queries_is_encoded_once_and_kept(tmp_path):
+    class Counts:
+        def __init__(self):
+            self.encoded = 0
+
+        def encode(self, sentences):
+            self.encoded += len(sentences)
+            return np.eye(384, dtype=np.float32)[: len(sentences)]
+
+    own, encoder = PathLibrary((), np.zeros((0, 384), dtype=np.float32)), Counts()
+    first = vectors_of(LIBRARY, own, encoder, tmp_path)
+    assert (vectors_of(LIBRARY, own, encoder, tmp_path) == first).all()
+    assert encoder.encoded == 3 and len(list(tmp_path.iterdir())) == 1

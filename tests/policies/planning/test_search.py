@@ -111,7 +111,6 @@ async def test_a_noisy_judge_that_repeats_itself_thrice_by_chance_is_found_out()
 @pytest.mark.parametrize("concurrency", [1, 2, 5, 12, 64])
 async def test_the_same_seed_gives_the_same_plan_at_any_concurrency(concurrency):
     query = world(5, 1)[0]
-    answers = {}
 
     def judge():
         """A judge whose answer hangs on the set and on how often it was asked, and comes back after a while."""
@@ -130,7 +129,6 @@ async def test_the_same_seed_gives_the_same_plan_at_any_concurrency(concurrency)
     other = await plan("q", evaluate=judge(), rng=random.Random(4), concurrency=concurrency, max_calls=60)
     assert one == other
     assert one.seed == other.seed and one.spent.calls == 60
-    del answers
 
 
 async def test_no_more_evaluations_run_at_once_than_allowed():
