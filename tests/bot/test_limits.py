@@ -10,10 +10,10 @@ from bot.abstention import Reason
 from bot.acquisition import next_attribute
 from bot.conversation import Conversation
 from bot.limits import Limits, heard
-from bot.risk.verdict import RiskState
+from bot.risk.verdict import Category, RiskLevel, RiskState
 from bot.session import Session
 from bot.understanding import Assessment
-from policies.attributes import SPECS, Answer, Attribute, Profile, Standing
+from policies.attributes import PSYCHOLOGICAL, SPECS, Answer, Attribute, Profile, Standing
 from policies.domains import Domain, Stakes
 from policies.planning.policy import Policy
 
@@ -218,3 +218,14 @@ def test_a_price_changes_what_is_asked_and_the_gain_is_told_in_points():
 
 def test_an_assessment_is_written_and_read_with_its_policy():
     assert Assessment.from_json(assessment().to_json()) == assessment()
+
+
+def test_where_danger_is_heard_no_price_keeps_a_question_back():
+    """Safe first, private second."""
+    dear = dict.fromkeys(Attribute, 20.0)
+    risk = RiskState(level=RiskLevel.ELEVATED, categories=(Category.SUICIDE,))
+    found = next_attribute(
+        assessment(), Profile(), at=AT, arm="raise", seed=0, asked=(), allowed=frozenset(Attribute), risk=risk, prices=dear,
+    )  # fmt: skip
+    assert found.attribute in PSYCHOLOGICAL and found.price == 0.0
+    assert ask(prices=dear).price == 20.0

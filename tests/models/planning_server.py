@@ -24,6 +24,9 @@ BROKEN = (
     "NaN",
     '{"risk_sensitivity": 9}',
     '{"score": 5}',
+    '{"risk_sensitivity": "4", "emotional_empathy": "4", "user_specific_alignment": "4"}',
+    '{"risk_sensitivity": 4, "emotional_empathy": 4, "user_specific_alignment": 4, "total": 12}',
+    '{"risk_sensitivity": true, "emotional_empathy": 4, "user_specific_alignment": 4}',
     "<think>1. risk",
 )
 

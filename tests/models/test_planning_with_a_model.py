@@ -102,7 +102,7 @@ async def test_a_judge_that_talks_nonsense_is_named_and_counted_and_never_a_rewa
     why = Counter(line["why"] for line in lines if "why" in line)
     assert set(why) <= {"malformed", "empty"} and sum(why.values()) == sum(made.progress.unscored.values())
     assert all(abs(3 * x - round(3 * x)) < 1e-3 and 1 <= x <= 5 for x in scored)
-    assert len(BROKEN) == 7 and len(scored) + sum(why.values()) == 2 * 23
+    assert len(BROKEN) == 10 and len(scored) + sum(why.values()) == 2 * 23
 
 
 @pytest.mark.parametrize("said", BROKEN)
@@ -129,8 +129,9 @@ async def test_a_server_that_is_limited_is_tried_again_and_then_named(tmp_path):
 
 async def test_a_key_that_is_refused_ends_the_run_and_keeps_what_was_paid(server, tmp_path):
     server._answer = lambda handler: server._unauthorised(handler, "", "")
-    with pytest.raises(PlanningError, match="auth"):
+    with pytest.raises(PlanningError, match="the endpoint answers auth"):
         await run(tmp_path / "j", server)
+    assert len((tmp_path / "j").read_text().splitlines()) == 1  # not one call was written off
 
 
 async def test_batch_files_carry_a_search_round_by_round(server, tmp_path):

@@ -97,6 +97,9 @@ async def test_a_torn_last_line_is_cut_off_and_paid_again(tmp_path):
         file.write('{"q": "abc", "s": "age", "x": 3.')
     made = await run(path, PaidReward())
     assert made.library.sha256 == (await run(tmp_path / "other", PaidReward())).library.sha256
+    again = PaidReward()
+    await run(path, again)  # what was written after the torn line can be read
+    assert not again.paid
 
 
 async def test_a_line_torn_in_the_middle_is_named(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -35,6 +36,9 @@ def test_the_blind_path_holds_where_no_answer_speaks_against_it():
     assert PLAIN.next({}, tuple(Attribute)).attribute is M
     assert PLAIN.next({M: "in_crisis"}, [C, E]).attribute is C
     assert GATED.next({M: "steady"}, [C, E]).attribute is C
+    other = replace(PLAIN, path=(M, E, C))  # the planner's own order, though C alone is worth more
+    assert other.next({M: "steady"}, [C, E]).attribute is E
+    assert other.next({M: "steady"}, [C, E], price={}).attribute is C
 
 
 def test_an_answer_can_make_another_question_worthless():

@@ -218,6 +218,26 @@ async def test_a_misleading_prior_is_unlearned():
     assert float(np.mean(lost)) < 0.10
 
 
+async def test_how_far_the_prior_is_trusted_is_learned_from_the_judgements():
+    query = world(12, 1)[0]
+    trust = {}
+    for rho in (0.98, -0.98):
+        made = await planning.search.planned(
+            "q", evaluate=query.judge(np.random.default_rng(1), noise=0.05, people=8),
+            prior=query.opinion(np.random.default_rng(2), rho=rho), rng=3,
+        )  # fmt: skip
+        trust[rho] = made.facts.trust[0]
+    assert trust[0.98] > 0.05 > trust[-0.98]
+
+
+async def test_a_prior_that_fails_is_counted_and_the_search_goes_on():
+    async def prior(known):
+        raise ValueError("no JSON")
+
+    made = await plan("q", evaluate=judge_of(table(1)), prior=prior, rng=0, max_calls=30)
+    assert made.spent.unscored == {"prior_ValueError": 1} and made.spent.scored == 29
+
+
 async def test_a_price_shortens_the_path_until_nothing_is_asked():
     query = world(7, 1)[0]
     lengths = []
