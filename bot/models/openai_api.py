@@ -179,7 +179,7 @@ class Endpoint:
         async def once() -> _Shape:
             text = await self._text(role, messages, budget, shape=shape)
             try:
-                return shape.model_validate(json.loads(text), strict=False)
+                return shape.model_validate_json(text)  # as strict as the shape itself is
             except (ValueError, ValidationError):
                 raise ModelFailure(Failure.MALFORMED) from None
 
