@@ -133,6 +133,7 @@ def decide(
     risk: RiskState,
     is_minor: bool,
     questions_left: int | None = None,
+    may_withhold: bool = True,
 ) -> Decision:
     """Ask while a further answer is expected to make the reply safer; answer when enough; abstain otherwise.
 
@@ -152,6 +153,8 @@ def decide(
         risk: what sticks.
         is_minor: an age under the minimum was said.
         questions_left: what the person still lets themselves be asked; None where they set no limit.
+        may_withhold: an answer may be withheld for want of knowledge; the benchmark's arm without that answers all the same.
+            Handing over to people for danger hangs on nothing.
     """
     level = sufficiency(assessment, profile, at=at)
     heard = level if assessment.sufficiency is None else (level + assessment.sufficiency) / 2
@@ -178,7 +181,7 @@ def decide(
         )
         if may_ask and heard < thresholds.enough[stakes]:
             return made(Outcome.ASK, Reason.INSUFFICIENT_CONTEXT, "gain_expected")
-    if stakes is Stakes.HIGH and level < thresholds.floor[stakes]:
+    if may_withhold and stakes is Stakes.HIGH and level < thresholds.floor[stakes]:
         if profile.with_standing(Standing.DECLINED) or questions_left == 0:
             return made(Outcome.ABSTAIN, Reason.DECLINED, "too_little_may_be_asked")
         return made(Outcome.ABSTAIN, Reason.INSUFFICIENT_CONTEXT, "too_little_known")

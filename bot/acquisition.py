@@ -98,8 +98,8 @@ def next_attribute(
         assessment: of the question; its weights are the planned paths' votes.
         profile: what is known.
         at: now.
-        arm: "raise", "agent" (the weights are the model's choice alone), "fixed-order" or "random-order"; others ask
-            nothing.
+        arm: "raise" and "no-abstention" (as planned), "agent" (the weights are the model's choice alone), "fixed-order" or
+            "random-order"; others ask nothing.
         seed: of the session, for the random order.
         asked: asked already for this topic.
         allowed: the study's list.
@@ -116,7 +116,7 @@ def next_attribute(
         order = list(Attribute)
         random.Random(seed).shuffle(order)
         return next(Candidate(attribute=a, gain=1.0) for a in order if a in left)
-    if arm not in ("raise", "agent"):
+    if arm not in ("raise", "agent", "no-abstention"):
         return None
     policy, known = None if arm == "agent" else assessment.policy, bands_known(profile, at=at)
     weights = dict(assessment.weights)

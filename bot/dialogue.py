@@ -567,6 +567,7 @@ def _decide(session: Session, event: Said, rules: Rules, moves: list[Move], *, f
         risk=session.risk,
         is_minor=session.is_minor,
         questions_left=session.questions_left,
+        may_withhold=session.arm is not Arm.NO_ABSTENTION,
     )
     if decision.outcome is Outcome.ASK and chosen is not None:
         return _ask(session, chosen.attribute, event, rules, moves, sufficiency=decision.sufficiency)

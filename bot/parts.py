@@ -59,6 +59,8 @@ class Parts:
         directory: of countries and their lines.
         endpoint: of the outside model, for counts.
         asks_first: nobody is answered before they have agreed to chat (a study).
+        patience: how many times as long as usual every wait may be: more than 1 only where nobody is waiting, so that the
+            same conversation comes out whatever else the machine does (a benchmark).
     """
 
     stages: Stages
@@ -78,6 +80,7 @@ class Parts:
     directory: Directory = field(default_factory=crisis.shipped, repr=False)
     endpoint: Endpoint | None = None
     asks_first: bool = False
+    patience: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ class Arm(StrEnum):
     RANDOM_ORDER = "random-order"
     CONTEXT_RICH = "context-rich"
     AGENT = "agent"
+    NO_ABSTENTION = "no-abstention"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,6 +90,15 @@ class Settings(BaseSettings):
     model_embed: str = Field(
         default="", description="embedding model that finds planned paths; empty: the built-in encoder"
     )
+    judge_base_url: str = Field(
+        default="", description="endpoint of the benchmark's judge; empty: RAISE_MODEL_BASE_URL"
+    )
+    judge_api_key: SecretStr | None = Field(
+        default=None, description="its key; empty: RAISE_MODEL_API_KEY where the endpoint is the same"
+    )
+    judge_model: str = Field(
+        default="", description="model that judges in raise-chat penguin; empty: the heuristic judge"
+    )
     model_turn_seconds: float = Field(
         default=20.0, gt=0, le=120, description="seconds a turn's calls may take together"
     )

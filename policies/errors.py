@@ -3,8 +3,9 @@
 PolicyError
 ├── PolicyFileError     a file that ships or is configured is missing, malformed or contradicts itself
 ├── EncoderError        the sentence encoder's files are absent or not the ones we know
-└── PlanningError       a search cannot be run, or a plan, journal or library cannot be used
-    └── Unscored        one evaluation gave no score; counted by its reason, never taken for one
+├── PlanningError       a search cannot be run, or a plan, journal or library cannot be used
+│   └── Unscored        one evaluation gave no score; counted by its reason, never taken for one
+└── PenguinError        samples, a run or a rating sheet of the benchmark cannot be used
 """
 
 from __future__ import annotations
@@ -36,3 +37,7 @@ class Unscored(PlanningError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"no score: {reason}")
         self.reason = reason
+
+
+class PenguinError(PolicyError):
+    """The benchmark cannot go on; the message names the file, the line, the field and the remedy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bot.errors import SettingsError
@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from bot.models.openai_api import Endpoint
 
 
-def endpoint(settings: Settings) -> Endpoint | None:
+def endpoint(settings: Settings, *, client: Any = None) -> Endpoint | None:
     """The endpoint that is set, or None for the built-in model alone.
+
+    Args:
+        settings: in force.
+        client: of HTTP, in place of the usual one.
 
     Raises:
         SettingsError: it is elsewhere and not https, or no model is named.
@@ -47,7 +51,11 @@ def endpoint(settings: Settings) -> Endpoint | None:
         models[Role.EMBED] = settings.model_embed
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else "none"
     return api.Endpoint(
-        base_url=settings.model_base_url, api_key=key, models=models, day_tokens=settings.model_day_tokens
+        base_url=settings.model_base_url,
+        api_key=key,
+        models=models,
+        day_tokens=settings.model_day_tokens,
+        client=client,
     )
 
 

@@ -132,6 +132,7 @@ class Endpoint:
         models: Mapping[Role, str],
         day_tokens: int = 0,
         breaker: Breaker | None = None,
+        client: Any = None,
     ) -> None:
         """Hold a client.
 
@@ -141,8 +142,11 @@ class Endpoint:
             models: by role; a role without one cannot be called.
             day_tokens: after so many tokens a day every call fails with `Failure.CAPPED`; 0 for no cap.
             breaker: shared with other endpoints of the same server.
+            client: of HTTP, in place of the usual one: one that records, as a benchmark's.
         """
-        self._client = openai.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0)
+        self._client = openai.AsyncOpenAI(
+            base_url=base_url, api_key=api_key, max_retries=0, http_client=client
+        )
         self._models = dict(models)
         self._breaker = breaker or Breaker()
         self._day_tokens, self._day, self._spent = day_tokens, 0, 0

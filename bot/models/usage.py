@@ -71,6 +71,7 @@ class Budget:
         used: by role, shared by every part of the same turn.
         passage: the way out of this conversation; without it only our own texts may be sent.
         is_ours: what is sent is our own text, as when an endpoint is tried.
+        is_patient: nobody is waiting (a benchmark): no call is held to a share of the turn.
     """
 
     seconds: float = 20.0
@@ -79,6 +80,7 @@ class Budget:
     used: dict[Role, Usage] = field(default_factory=no_usage)
     passage: Passage | None = field(default=None, repr=False)
     is_ours: bool = False
+    is_patient: bool = False
 
     def left(self) -> float:
         """Seconds left, at least 0."""
@@ -95,10 +97,11 @@ class Budget:
     def share(self, seconds: float) -> Budget:
         """A part of the same turn that may take so many seconds at most, and never more than are left."""
         return Budget(
-            seconds=min(seconds, self.left()),
+            seconds=self.left() if self.is_patient else min(seconds, self.left()),
             tokens=self.tokens,
             started=time.monotonic(),
             used=self.used,
             passage=self.passage,
             is_ours=self.is_ours,
+            is_patient=self.is_patient,
         )

@@ -43,7 +43,9 @@ class Second:
     before: asyncio.Task[RiskLevel] | None = None
 
     @classmethod
-    def asked(cls, opinion: Opinion | None, text: str, *, before: Second, budget: Budget) -> Second:
+    def asked(
+        cls, opinion: Opinion | None, text: str, *, before: Second, budget: Budget, patience: float = 1.0
+    ) -> Second:
         """Start asking; the opinion runs beside everything else."""
         if opinion is None:
             return cls()
@@ -53,7 +55,7 @@ class Second:
             before.before.cancel()
         return cls(
             task=loop.create_task(_level(opinion, text, budget)),
-            due=loop.time() + OPINION_SECONDS,
+            due=loop.time() + OPINION_SECONDS * patience,
             before=left,
         )
 
