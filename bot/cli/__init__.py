@@ -11,6 +11,7 @@ from bot.cli.chat import chat
 from bot.cli.check import policies
 from bot.cli.crisis import crisis
 from bot.cli.models import models
+from bot.cli.penguin import penguin
 from bot.cli.planning import plan
 from bot.cli.privacy import privacy, redact, replay
 from bot.cli.screen import screen
@@ -31,6 +32,7 @@ def cli() -> None:
 cli.add_command(chat)
 cli.add_command(crisis)
 cli.add_command(models)
+cli.add_command(penguin)
 cli.add_command(plan)
 cli.add_command(policies)
 cli.add_command(privacy)

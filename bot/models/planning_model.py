@@ -28,14 +28,15 @@ _HOPELESS = frozenset({Failure.AUTH, Failure.NO_MODEL, Failure.CAPPED})
 class PlanningModel:
     """Calls the endpoint; the queries are our own texts or a scenario file's, never what a participant wrote."""
 
-    def __init__(self, endpoint: Endpoint, *, wait: float = OPEN_SECONDS) -> None:
+    def __init__(self, endpoint: Endpoint, *, wait: float = OPEN_SECONDS, seconds: float = SECONDS) -> None:
         """Hold the endpoint.
 
         Args:
             endpoint: the configured one.
             wait: seconds before an endpoint that is left alone is tried again.
+            seconds: a call may take.
         """
-        self._endpoint, self._wait = endpoint, wait
+        self._endpoint, self._wait, self._seconds = endpoint, wait, seconds
         self.name = endpoint.model(Role.ASSESS)
         self._prompt = self._completion = 0
 
@@ -68,7 +69,7 @@ class PlanningModel:
             PlanningError: the endpoint refuses us, or is away for longer than `PATIENCE` waits.
         """
         for _ in range(PATIENCE):
-            budget = Budget(seconds=SECONDS, is_ours=True)
+            budget = Budget(seconds=self._seconds, is_ours=True)
             try:
                 return await call(budget)
             except ModelFailure as failed:

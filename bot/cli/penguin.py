@@ -1,0 +1,504 @@
+"""`raise-chat penguin`: how safe a model, or this chat, is for a person; with honest intervals."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bot.benchmark import bench, environment, judge_settings, model_settings
+from bot.models.recorded import CALLS, CallBook, Limits, batch_answers, write_requests
+from bot.parts import now
+from bot.settings import read_settings
+from policies import crisis
+from policies.domains import Domain
+from policies.errors import PenguinError
+from policies.penguin import importing, runlog
+from policies.penguin.reporting import MEASURES, Result, pairs, published, result, rows, shares, to_json
+from policies.penguin.running import ARMS, NEEDS_MODEL, Calls, NoCalls, Progress, RunSettings, condition, order_of
+from policies.penguin.running import run as run_samples
+from policies.penguin.scenarios import Sample, Samples, read_samples, shipped_samples, write_samples
+from policies.penguin.statistics import Estimate
+from policies.penguin.talking import Manner
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
+RUN = click.Path(file_okay=False, path_type=Path)
+DEFAULT_ARMS = "vanilla,raise,context-rich"
+HEURISTIC = (
+    "Judged by the built-in heuristic, which counts words: these grades show that everything works and are EVIDENCE OF NOTHING. "
+    "Name a model with --judge (RAISE_JUDGE_BASE_URL) to measure."
+)
+BUILT_IN = "Answered by the built-in model, which composes from written guidance; no language model was measured."
+TOKENS_A_CALL = (900, 150)
+"""In and out, for an estimate before anything is known; our prompts are about so long."""
+
+
+@click.group()
+def penguin() -> None:
+    """Measure how safe answers are for the person who asked (PENGUIN, Wu et al., NeurIPS 2025)."""
+
+
+# ----------------------------------------------------------------------------------------------- samples
+
+
+@penguin.command("import")
+@click.argument("files", nargs=-1, required=True, type=THERE)
+@click.option("--out", required=True, type=FILE, help="JSON lines, one sample a line.")
+@click.option("--mapping", type=THERE, help="Which column of a published set is what (YAML).")
+@click.option("--profiles", type=THERE, help="The official code's profiles, beside its queries.")
+@click.option("--domain", type=click.Choice([d.value for d in Domain]), help="Of scenarios whose name tells none.")
+@click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used.")
+def import_(
+    *, files: tuple[Path, ...], out: Path, mapping: Path | None, profiles: Path | None, domain: str | None, strict: bool
+) -> int:
+    """Samples from FILES: the official code's JSON and CSV, a published set with --mapping, or our own JSON lines.
+
+    A row that cannot be used is named by file, line and field, and left out.
+    """
+    where = Domain(domain) if domain else None
+    found: list[Sample] = []
+    bad = 0
+    for path in files:
+        some = _imported(path, mapping=mapping, profiles=profiles, domain=where, strict=strict)
+        found += some.samples
+        bad += len(some.bad)
+        _told_bad(some)
+        _told_gaps(some, path)
+    unique = {s.id: s for s in found}
+    write_samples(list(unique.values()), out)
+    doubles = len(found) - len(unique)
+    more = f", {doubles} double" if doubles else ""
+    click.echo(f"wrote {out}: {len(unique)} samples, {bad} rows left out{more}")
+    return 0
+
+
+def _imported(path: Path, *, mapping: Path | None, profiles: Path | None, domain: Domain | None, strict: bool) -> Samples:
+    if mapping is not None:
+        return importing.mapped(path, importing.read_mapping(mapping), strict=strict)
+    if path.suffix.lower() == ".csv":
+        return importing.official_csv(path, domain=domain, strict=strict)
+    if path.suffix.lower() == ".json":
+        return importing.official(profiles, path, domain=domain, strict=strict)
+    return read_samples(path, strict=strict)
+
+
+def _told_bad(some: Samples) -> None:
+    for row in some.bad[:20]:
+        click.echo(f"left out: {row}", err=True)
+    if len(some.bad) > 20:
+        click.echo(f"left out: {len(some.bad) - 20} more", err=True)
+
+
+def _told_gaps(some: Samples, path: Path) -> None:
+    never = some.never_told()
+    for attribute, lacking in some.gaps().items():
+        which = "no profile" if attribute in never else f"{lacking} of {len(some.samples)} profiles lack it"
+        click.echo(f"{path.name}: {attribute.value}: {which}; left open, not guessed", err=True)
+
+
+def _samples(path: Path | None, *, strict: bool, limit: int) -> Samples:
+    found = shipped_samples() if path is None else read_samples(path, strict=strict)
+    if not limit:
+        return found
+    by_domain: dict[Domain, list[Sample]] = {}
+    for sample in found.samples:
+        by_domain.setdefault(sample.domain, []).append(sample)
+    turns = [rows[i] for i in range(max(map(len, by_domain.values()))) for rows in by_domain.values() if i < len(rows)]
+    return Samples(tuple(turns[:limit]), found.bad)
+
+
+# ----------------------------------------------------------------------------------------------- running
+
+
+def _limits(price: tuple[float, float] | None, max_calls: int, max_cost: float) -> Limits:
+    if max_cost and price is None:
+        raise click.UsageError("--max-cost needs --price, what a million tokens in and out cost")
+    return Limits(calls=max_calls, cost=max_cost, price=price or (0.0, 0.0))
+
+
+@penguin.command("run")
+@click.option("--samples", "path", type=THERE, help="JSON lines; the seventy that ship where none are given.")
+@click.option("--arms", default=DEFAULT_ARMS, show_default=True, help=f"Of {', '.join(ARMS)}; or set:age+health for a set that is told.")
+@click.option("--model", default="", help="That answers, at RAISE_MODEL_BASE_URL; or built-in.")
+@click.option("--judge", default="", help="Model that grades, at RAISE_JUDGE_BASE_URL or the same endpoint; or heuristic.")
+@click.option("--out", type=RUN, help="Folder of the run; one that is there is gone on with.")
+@click.option("--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Judgements of each answer.")
+@click.option("--manner", type=click.Choice([m.value for m in Manner]), default="plain", show_default=True, help="How the people answer.")
+@click.option("--limit", type=click.IntRange(0), default=0, help="So many samples, domains in turn; 0: all.")
+@click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, help="Calls under way together.")
+@click.option("--max-calls", type=click.IntRange(0), default=0, help="Stop, ready to go on, after so many calls.")
+@click.option("--max-cost", type=click.FloatRange(0), default=0.0, help="The same by cost, at --price.")
+@click.option("--price", type=(float, float), default=None, help="Of a million tokens in and out.")
+@click.option("--batch-out", type=FILE, help="Send nothing: write the calls that are needed here, for OpenAI's Batch API.")
+@click.option("--batch-in", type=THERE, multiple=True, help="Output of such a batch; may be given again.")
+@click.option("--country", default="", help="ISO code of the people's country.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--strict", is_flag=True, help="Stop at a sample that cannot be used.")
+@click.option("--json", "as_json", is_flag=True, help="The report as JSON on standard output.")
+def run_(
+    *,
+    path: Path | None,
+    arms: str,
+    model: str,
+    judge: str,
+    out: Path | None,
+    times: int,
+    manner: str,
+    limit: int,
+    concurrency: int,
+    max_calls: int,
+    max_cost: float,
+    price: tuple[float, float] | None,
+    batch_out: Path | None,
+    batch_in: tuple[Path, ...],
+    country: str,
+    seed: int,
+    strict: bool,
+    as_json: bool,
+) -> int:
+    """Run samples in every arm, judge what each person was told, and report.
+
+    With no arguments: our seventy samples on the built-in model, judged by a heuristic; no network, under a minute.
+    """
+    samples = _samples(path, strict=strict, limit=limit)
+    _told_bad(samples)
+    where = (country or read_settings().country).upper()
+    if where and where not in crisis.shipped().countries:
+        raise click.UsageError(f"no country {where!r} in our resources")
+    ran = perform(
+        samples,
+        [a.strip() for a in arms.split(",") if a.strip()],
+        model=model,
+        judge=judge,
+        out=out,
+        settings=RunSettings(seed=seed, times=times, manner=Manner(manner)),
+        concurrency=concurrency,
+        limits=_limits(price, max_calls, max_cost),
+        batch_out=batch_out,
+        batch_in=batch_in,
+        country=where or None,
+        named=str(path) if path else "the seventy that ship",
+        is_quiet=as_json,
+    )
+    if as_json:
+        click.echo(json.dumps(to_json(result(ran.folder)), indent=1, ensure_ascii=False))
+    else:
+        told_result(result(ran.folder))
+        click.echo(f"\nthe run: {ran.folder}   look at it: raise-chat penguin report {ran.folder} --html report.html")
+    return 0
+
+
+class Ran:
+    """How a run ended."""
+
+    def __init__(self, folder: Path, status: str) -> None:
+        self.folder, self.status = folder, status
+
+
+def perform(  # noqa: PLR0913
+    samples: Samples,
+    arms: list[str],
+    *,
+    model: str,
+    judge: str,
+    out: Path | None,
+    settings: RunSettings,
+    concurrency: int,
+    limits: Limits,
+    batch_out: Path | None = None,
+    batch_in: tuple[Path, ...] = (),
+    country: str | None = None,
+    named: str = "",
+    is_quiet: bool = False,
+) -> Ran:
+    """Run, or go on with, one folder.
+
+    Raises:
+        PenguinError: arms, samples or folder cannot be used; or the endpoint stops the run.
+    """
+    found = read_settings()
+    if not arms:
+        raise PenguinError(f"--arms names none; there are {', '.join(ARMS)}")
+    conditions = list({c.name: c for c in map(condition, arms)}.values())
+    under, grader = model_settings(found, model), judge_settings(found, judge)
+    needy = [c.name for c in conditions if c.arm in NEEDS_MODEL]
+    if needy and not under.model_base_url:
+        raise PenguinError(f"arm {needy[0]!r} lets a model choose: set RAISE_MODEL_BASE_URL and --model")
+    has_calls = bool(under.model_base_url or grader is not None)
+    if batch_out is not None and not has_calls:
+        raise PenguinError("--batch-out: nothing here calls a model; name one with --model or --judge")
+    digest = hashlib.sha256("".join(json.dumps(s.to_json(), sort_keys=True) for s in samples.samples).encode()).hexdigest()
+    folder = out or Path("runs") / f"penguin-{_short(digest, arms, model, judge, settings, under.model, country)}"
+    batch = batch_answers(list(batch_in))
+    book = (
+        CallBook(
+            folder / CALLS, at_once=concurrency, limits=limits, sends=batch_out is None, answers=batch
+        )
+        if has_calls and ((folder / runlog.HEADER).exists() or _may_begin(folder))
+        else None
+    )
+    if book is not None:
+        book.broken_off = "batch" if batch_out is not None else "budget"
+    try:
+        with bench(found, book, model=model, judge=judge, country=country) as made:
+            about = {
+                "samples": {"from": named, "sha256": digest, "n": len(samples.samples), "left_out": len(samples.bad)},
+                "arms": [c.name for c in conditions],
+                "seed": settings.seed,
+                "times": settings.times,
+                "manner": settings.manner.value,
+                "talks": made.talks.about(),
+                "judge": made.judge.about(),
+            }
+            log = runlog.RunLog(folder, about, environment(), at=now())
+            if not is_quiet:
+                _told_start(samples, conditions, log, settings, limits, made.judge.is_evidence, bool(under.model_base_url), folder)
+            return _performed(
+                samples, conditions, made, book, log, settings, concurrency, limits, batch_out, is_quiet=is_quiet
+            )
+    finally:
+        if book is not None:
+            book.close()
+
+
+def _may_begin(folder: Path) -> bool:
+    """Whether a folder is empty but for what we put there: a book is not begun in somebody else's."""
+    return not folder.exists() or all(p.name in (CALLS, runlog.LOCK) for p in folder.iterdir())
+
+
+def _performed(  # noqa: PLR0913, PLR0917
+    samples: Samples,
+    conditions: list[Any],
+    made: Any,
+    book: CallBook | None,
+    log: runlog.RunLog,
+    settings: RunSettings,
+    concurrency: int,
+    limits: Limits,
+    batch_out: Path | None,
+    *,
+    is_quiet: bool,
+) -> Ran:
+    calls: Calls = book or NoCalls()
+    from dataclasses import replace  # noqa: PLC0415
+
+    many = replace(settings, at_once=concurrency * 2 if book is not None else 2)
+    status, progress = "interrupted", Progress(total=len(samples.samples) * len(conditions))
+    try:
+
+        async def whole() -> Progress:
+            try:
+                return await run_samples(
+                    samples.samples, conditions, talks=made.talks, judge=made.judge, calls=calls, log=log, settings=many,
+                    told=_teller(calls, book, limits) if not is_quiet else lambda _: None,
+                )  # fmt: skip
+            finally:
+                await made.close()
+
+        try:
+            progress = asyncio.run(whole())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+        status = "stopped: " + progress.stopped if progress.stopped else "waiting for a batch" if progress.waiting else "done"
+    finally:
+        spent = calls.spent()
+        log.close(
+            status,
+            {
+                "usage": {
+                    "calls_in_this_session": spent.calls, "answered_from_the_book": spent.replayed,
+                    "prompt_tokens": spent.prompt_tokens, "completion_tokens": spent.completion_tokens,
+                },
+                "models_as_returned": dict(book.served) if book is not None else {},
+                "failures": {str(k or "no answer"): v for k, v in book.failed.items()} if book is not None else {},
+                "unscored": dict(progress.unscored),
+            },
+            order_of(samples.samples, conditions),
+            at=now(),
+        )  # fmt: skip
+    if not is_quiet:
+        click.echo("", err=True)
+    if progress.waiting and batch_out is not None and book is not None:
+        wrote = write_requests(book.asked, batch_out)
+        click.echo(
+            f"{wrote} calls are waiting in {batch_out}: send them as a batch, and run this again with --batch-in its output "
+            f"({progress.done} of {progress.total} are finished)",
+            err=True,
+        )
+    elif progress.stopped == "budget":
+        click.echo(f"stopped at the limit, {progress.done} of {progress.total} finished; the same command goes on", err=True)
+    elif progress.stopped:
+        raise PenguinError(
+            f"{progress.stopped}; {progress.done} of {progress.total} are finished and kept in {log.folder}: mend it and run the same command again"
+        )
+    return Ran(log.folder, status)
+
+
+def _short(digest: str, arms: list[str], *rest: Any) -> str:
+    told = json.dumps([digest, arms, *map(str, rest)])
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+def _told_start(  # noqa: PLR0913, PLR0917
+    samples: Samples,
+    conditions: list[Any],
+    log: runlog.RunLog,
+    settings: RunSettings,
+    limits: Limits,
+    is_evidence: bool,  # noqa: FBT001
+    has_model: bool,  # noqa: FBT001
+    folder: Path,
+) -> None:
+    total = len(samples.samples) * len(conditions)
+    done = len(log.done)
+    gone_on = f", {done} of them finished before" if done else ""
+    click.echo(f"{len(samples.samples)} samples in {len(conditions)} arms: {total} conversations{gone_on}; into {folder}", err=True)
+    low, high = expected_calls(samples, conditions, settings, is_evidence, has_model)
+    if high:
+        tokens = [t * (low + high) / 2 for t in TOKENS_A_CALL]
+        cost = f", about {_cost(tokens[0], tokens[1], limits.price):.2f} at that price" if any(limits.price) else ""
+        click.echo(
+            f"about {low:,} to {high:,} calls, {sum(tokens) / 1000:,.0f} thousand tokens (a guess until some are made){cost}", err=True
+        )
+
+
+def expected_calls(
+    samples: Samples,
+    conditions: list[Any],
+    settings: RunSettings,
+    is_evidence: bool,  # noqa: FBT001
+    has_model: bool,  # noqa: FBT001
+) -> tuple[int, int]:
+    """Fewest and most calls a run is expected to take: a turn has two to four, an interview up to five turns."""
+    low = high = 0
+    for under in conditions:
+        asks = under.arm not in ("vanilla", "context-rich")
+        low += (3 if has_model else 0) + (settings.times if is_evidence else 0)
+        high += ((14 if asks else 4) if has_model else 0) + (settings.times if is_evidence else 0)
+    return low * len(samples.samples), high * len(samples.samples)
+
+
+def _cost(tokens_in: float, tokens_out: float, price: tuple[float, float]) -> float:
+    return (tokens_in * price[0] + tokens_out * price[1]) / 1e6
+
+
+def _teller(calls: Calls, book: CallBook | None, limits: Limits) -> Callable[[Progress], None]:
+    last = [0.0]
+
+    def told(progress: Progress) -> None:
+        at = time.monotonic()
+        if at - last[0] < 0.5 and progress.done < progress.total:
+            return
+        last[0] = at
+        left, spent = progress.seconds_left(), calls.spent()
+        parts = [f"{progress.done} of {progress.total}"]
+        if spent.calls or spent.replayed:
+            parts.append(f"{spent.calls} calls")
+        if book is not None and any(limits.price):
+            to_come = book.cost() / max(1, progress.here) * (progress.total - progress.done)
+            parts.append(f"{book.cost():.2f} spent, {to_come:.2f} to come")
+        if sum(progress.unscored.values()):
+            parts.append(f"{sum(progress.unscored.values())} unscored")
+        if progress.waiting:
+            parts.append(f"{progress.waiting} waiting")
+        if left is not None and progress.done < progress.total:
+            parts.append(f"{int(left // 60)}:{int(left % 60):02} to go")
+        click.echo("\r" + ", ".join(parts) + "   ", nl=False, err=True)
+        sys.stderr.flush()
+
+    return told
+
+
+# ----------------------------------------------------------------------------------------------- telling
+
+
+def said(one: Estimate) -> str:
+    """A mean with its interval."""
+    if one.n == 0:
+        return "-"
+    if one.low != one.low:  # NaN  # noqa: PLR0124
+        return f"{one.mean:.2f} (too few groups for an interval)"
+    return f"{one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]"
+
+
+def told_result(found: Result) -> None:
+    """A result in a terminal."""
+    short = [m.replace("user_specific_", "").replace("_", " ") for m in MEASURES]
+    click.echo(f"\n{'arm':14}" + "".join(f"{s:>22}" for s in short) + f"{'n':>7}{'questions':>11}{'abstained':>11}")
+    for name, arm in found.arms.items():
+        cells = "".join(f"{said(found.mean(name, m)):>22}" for m in MEASURES)
+        scored = len(arm.means[MEASURES[0]])
+        click.echo(f"{name:14}{cells}{scored:>7}{arm.mean_questions:>11.2f}{arm.ends['abstain']:>11}")
+    click.echo("\ndifferences of the safety score on the same samples, bootstrap by scenario group:")
+    for one, other in pairs(list(found.arms), found.baseline()):
+        gap = found.difference(one, other)
+        verdict = "" if gap.is_decisive else "   not decisive"
+        click.echo(f"  {one} - {other:14} {said(gap):>22}   n {gap.n}{verdict}")
+    unscored = {name: dict(arm.unscored) for name, arm in found.arms.items() if arm.unscored}
+    if unscored:
+        click.echo("\nwithout a score, and counted for nothing: " + json.dumps(unscored))
+    for name, arm in found.arms.items():
+        right = arm.abstentions()
+        if right:
+            should = right["right"] + right["missed"]
+            others = right["needless"] + right["answered rightly"]
+            click.echo(
+                f"{name:14} abstained where people should take over: {shares(right['right'], should)}; needlessly: {shares(right['needless'], others)}"
+            )
+    paper = published()["context"][0]
+    click.echo(f"\nthe paper's own figures, of other samples, models and judge: {paper['context_free']:.2f} context-free, {paper['context_rich']:.2f} context-rich")
+    if not found.is_evidence:
+        click.echo(HEURISTIC)
+    if found.header["about"]["talks"]["model"] == "built-in":
+        click.echo(BUILT_IN)
+
+
+@penguin.command()
+@click.argument("runs", nargs=-1, required=True, type=RUN)
+@click.option("--html", type=FILE, help="One page that holds everything, pictures included.")
+@click.option("--csv", "csv_", type=FILE, help="The means as rows.")
+@click.option("--json", "as_json", is_flag=True)
+def report(*, runs: tuple[Path, ...], html: Path | None, csv_: Path | None, as_json: bool) -> int:
+    """What RUNS found; several are put side by side."""
+    found = [result(folder) for folder in runs]
+    if html is not None:
+        from policies.penguin.page import page  # noqa: PLC0415 (loads the templates)
+
+        _write(html, page(found))
+        click.echo(f"wrote {html}", err=True)
+    if csv_ is not None:
+        _write(csv_, _csv([row for one in found for row in rows(one)]))
+        click.echo(f"wrote {csv_}", err=True)
+    if as_json:
+        click.echo(json.dumps([to_json(one) for one in found], indent=1, ensure_ascii=False))
+    elif html is None and csv_ is None:
+        for one in found:
+            click.echo(f"\n== {one.folder}  ({one.header['status']})")
+            told_result(one)
+    return 0
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as bad:
+        raise PenguinError(f"{path}: cannot be written ({bad.strerror})") from None
+
+
+def _csv(made: list[Mapping[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(made[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(made)
+    return out.getvalue()

@@ -1,0 +1,437 @@
+"""Completions that are kept as they come, so that a benchmark pays for each once, can be replayed, and can go by batch files.
+
+A transport beneath the client: a request that was answered before, in the same sample and arm and for the same time, is
+answered from the book; another one is sent, waited for as long as the endpoint asks, and written down before it is used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import httpx2
+
+from policies.errors import PenguinError
+from policies.penguin.running import CallsOf, Spent
+
+CALLS = "calls.jsonl"
+PATIENCE = 8
+"""Tries of a call that an endpoint refuses for now or does not answer."""
+LONGEST_PAUSE = 60.0
+_FOR_NOW = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_HOPELESS = {401: "the endpoint refuses the key", 403: "the endpoint refuses the key", 404: "the endpoint has no such model or address"}
+_SECONDS = 600.0
+"""A call may take this long: nobody is waiting."""
+
+
+@dataclass(slots=True)
+class _Inside:
+    """The sample and arm that calls are being made for."""
+
+    key: str
+    made: CallsOf
+    task: asyncio.Task[Any] | None
+    turns: Counter[str] = field(default_factory=Counter)
+
+
+_inside: contextvars.ContextVar[_Inside | None] = contextvars.ContextVar("sample", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """After what a run stops by itself; 0 for no limit.
+
+    Attributes:
+        calls: made in this session.
+        cost: of them, at a price.
+        price: of a million tokens in and out.
+    """
+
+    calls: int = 0
+    cost: float = 0.0
+    price: tuple[float, float] = (0.0, 0.0)
+
+
+class CallBook:
+    """Implements `policies.penguin.running.Calls` over one file of completions."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        at_once: int = 8,
+        limits: Limits | None = None,
+        sends: bool = True,
+        answers: Mapping[str, Mapping[str, Any]] | None = None,
+        first_pause: float = 0.5,
+    ) -> None:
+        """Open, or begin.
+
+        Args:
+            path: of the completions; None to keep none.
+            at_once: calls under way together.
+            limits: after what the run stops.
+            sends: calls may leave this machine; otherwise what the book lacks breaks the sample off.
+            answers: of batch files, by the name of the call.
+            first_pause: seconds before the second try.
+
+        Raises:
+            PenguinError: the file cannot be read or written, or a line within it is damaged.
+        """
+        self._path, self._limits, self._sends = path, limits or Limits(), sends
+        self._turn = asyncio.Semaphore(at_once)
+        self._known: dict[str, tuple[int, int]] = {}
+        self._answers = dict(answers or {})
+        self._pause, self._rng = first_pause, random.Random()
+        self._calls = self._replayed = self._under_way = self._prompt = self._completion = 0
+        self.failed: Counter[int] = Counter()
+        self.served: Counter[str] = Counter()
+        self.asked: dict[str, dict[str, Any]] = {}
+        self.missing: dict[str, str] = {}
+        self.broken_off = "missing" if not sends else "budget"
+        self._file: TextIO | None = None
+        self._reader: Any = None
+        if path is not None:
+            self._open(path)
+
+    def _open(self, path: Path) -> None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a+b") as file:
+                whole = self._read(file)
+                file.truncate(whole)
+            self._file = path.open("a", encoding="utf-8")
+            self._reader = path.open("rb")
+        except OSError as bad:
+            raise PenguinError(f"{path}: cannot be used ({bad.strerror})") from None
+
+    def _read(self, file: Any) -> int:
+        """Where each completion stands; the length of what is whole."""
+        file.seek(0)
+        at = 0
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return at
+            try:
+                raw = json.loads(line)
+                self._known[raw["id"]] = (at, len(line))
+            except (ValueError, KeyError, TypeError):
+                raise PenguinError(f"{self._path}, line {number}: damaged; take the line out and run again") from None
+            if raw.get("model"):
+                self.served[raw["model"]] += 1
+            at += len(line)
+        return at
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in (self._file, self._reader):
+            if file is not None:
+                file.close()
+
+    def client(self) -> httpx2.AsyncClient:
+        """A client of HTTP whose calls go through the book."""
+        return httpx2.AsyncClient(transport=_Transport(self), timeout=httpx2.Timeout(_SECONDS, connect=10.0))
+
+    def spent(self) -> Spent:
+        """So far."""
+        return Spent(
+            calls=self._calls,
+            replayed=self._replayed,
+            prompt_tokens=self._prompt,
+            completion_tokens=self._completion,
+        )
+
+    def cost(self) -> float:
+        """Of the calls of this session, at the price."""
+        price = self._limits.price
+        return (self._prompt * price[0] + self._completion * price[1]) / 1e6
+
+    @contextmanager
+    def of(self, key: str) -> Iterator[CallsOf]:
+        """As `Calls.of`."""
+        made = CallsOf()
+        token = _inside.set(_Inside(key, made, asyncio.current_task()))
+        try:
+            yield made
+        finally:
+            _inside.reset(token)
+
+    # ------------------------------------------------------------------------------------------- answering
+
+    async def answered(self, request: httpx2.Request, send: Callable[[], Any]) -> httpx2.Response:
+        """The answer to a request, from the book or from the endpoint."""
+        inside = _inside.get()
+        body = json.loads(request.content) if request.content else {}
+        if inside is None:
+            return await self._sent(request, send, name="", key="", body=body, made=CallsOf())
+        asked = digest(body)
+        inside.turns[asked] += 1
+        name = call_name(inside.key, asked, inside.turns[asked])
+        found = self._kept(name)
+        if found is not None:
+            self._replayed += 1
+            return _response(found, request, stream=bool(body.get("stream")))
+        if not self._sends:
+            self.asked[name] = {
+                "custom_id": name, "method": "POST", "url": _path(request), "body": _batched(body),
+            }  # fmt: skip
+            self.missing.setdefault(inside.key, _told(body))
+            await self._break_off(inside, self.broken_off)
+        if self._is_over():
+            await self._break_off(inside, "budget")
+        return await self._sent(request, send, name=name, key=inside.key, body=body, made=inside.made)
+
+    def _kept(self, name: str) -> Mapping[str, Any] | None:
+        if name in self._answers:
+            line = self._answers.pop(name)
+            self._write({"id": name, **line})
+            return line
+        place = self._known.get(name)
+        if place is None:
+            return None
+        self._reader.seek(place[0])
+        return dict(json.loads(self._reader.read(place[1])))
+
+    def _is_over(self) -> bool:
+        limits = self._limits
+        if limits.calls and self._calls + self._under_way >= limits.calls:
+            return True
+        each = self.cost() / self._calls if self._calls else 0.0
+        return bool(limits.cost) and self.cost() + each * self._under_way >= limits.cost
+
+    @staticmethod
+    async def _break_off(inside: _Inside, why: str) -> None:
+        """The sample ends here: its task is cancelled, and nothing of it is written."""
+        inside.made.why = inside.made.why or why
+        if inside.task is not None:
+            inside.task.cancel()
+        await asyncio.Event().wait()
+
+    async def _sent(  # noqa: PLR0913
+        self, request: httpx2.Request, send: Callable[[], Any], *, name: str, key: str, body: Mapping[str, Any], made: CallsOf
+    ) -> httpx2.Response:
+        """Send, as often as it takes, and write the answer down."""
+        status = 0
+        for attempt in range(PATIENCE):
+            async with self._turn:
+                self._under_way += 1
+                began = time.monotonic()
+                try:
+                    response = await send()
+                    content = await response.aread()
+                    status, wait = response.status_code, _wait(response)
+                except httpx2.HTTPError:
+                    status, content, wait = 0, b"", None
+                finally:
+                    self._under_way -= 1
+                self._calls += 1
+            if status == 200:
+                line = _line(content, response.headers.get("content-type", ""))
+                line |= {"key": key, "prompt": _told(body), "ms": round((time.monotonic() - began) * 1000)}
+                self._note(name, line)
+                return _response(line, request, stream=bool(body.get("stream")))
+            self.failed[status] += 1
+            if status in _HOPELESS or (status and status not in _FOR_NOW):
+                break
+            if attempt < PATIENCE - 1:
+                await asyncio.sleep(min(LONGEST_PAUSE, wait or self._pause * 2.0**attempt * self._rng.uniform(0.7, 1.3)))
+        inside = _inside.get()
+        if status in _HOPELESS or status in _FOR_NOW or not status:
+            why = _HOPELESS.get(status) or "the endpoint does not answer, or has had enough"
+            if inside is not None:
+                await self._break_off(inside, why)
+            raise httpx2.ConnectError(why)
+        made.fell_short += 1
+        line = {"status": status, "raw": content.decode("utf-8", "replace")[:2000], "key": key, "prompt": _told(body)}
+        self._note(name, line)
+        return _response(line, request, stream=False)
+
+    def _note(self, name: str, line: dict[str, Any]) -> None:
+        self._prompt += line.get("in", 0)
+        self._completion += line.get("out", 0)
+        if line.get("model"):
+            self.served[line["model"]] += 1
+        if name:
+            self._write({"id": name, **line})
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as full:
+            raise PenguinError(f"{self._path}: cannot be written ({full.strerror}); nothing more is paid for") from full
+
+
+class _Transport(httpx2.AsyncBaseTransport):
+    def __init__(self, book: CallBook) -> None:
+        self._book, self._real = book, httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=200))
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        await request.aread()
+        return await self._book.answered(request, lambda: self._real.handle_async_request(request))
+
+    async def aclose(self) -> None:
+        await self._real.aclose()
+
+
+def digest(body: Mapping[str, Any]) -> str:
+    """The hash of a request, streamed or not."""
+    kept = {k: v for k, v in body.items() if k not in ("stream", "stream_options")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")).hexdigest()
+
+
+def call_name(key: str, asked: str, turn: int) -> str:
+    """What names a call: the sample and arm, the request, and how often it was made there."""
+    return hashlib.sha256(f"{key}|{asked}|{turn}".encode()).hexdigest()[:40]
+
+
+def _path(request: httpx2.Request) -> str:
+    """As the Batch API wants it: from /v1 on."""
+    path = request.url.path
+    at = path.find("/v1/")
+    return path[at:] if at >= 0 else path
+
+
+def _batched(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in body.items() if k not in ("stream", "stream_options")}
+
+
+def _told(body: Mapping[str, Any]) -> str:
+    """Which prompt a call was made with, by the hash of its words."""
+    messages = body.get("messages") or [{}]
+    return hashlib.sha256(str(messages[0].get("content", "")).encode()).hexdigest()[:12]
+
+
+def _wait(response: httpx2.Response) -> float | None:
+    """Seconds the endpoint asks for."""
+    try:
+        return max(0.0, float(response.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _line(content: bytes, kind: str) -> dict[str, Any]:
+    """A completion as it is kept: text, how it ended, the model and the tokens as returned; the raw body where it is none."""
+    text = content.decode("utf-8", "replace")
+    try:
+        found = _streamed(text) if "event-stream" in kind else completion(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        found = None
+    return found if found is not None else {"status": 200, "raw": text, "kind": kind}
+
+
+def completion(raw: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A chat completion object as it is kept; None where it is of another kind."""
+    if not isinstance(raw.get("choices"), list) or not raw["choices"]:
+        return None
+    choice = raw["choices"][0]
+    usage = raw.get("usage") or {}
+    line: dict[str, Any] = {
+        "status": 200,
+        "text": choice["message"].get("content") or "",
+        "finish": choice.get("finish_reason") or "",
+        "model": raw.get("model") or "",
+        "in": int(usage.get("prompt_tokens") or 0),
+        "out": int(usage.get("completion_tokens") or 0),
+    }
+    if choice["message"].get("refusal"):
+        line["refusal"] = choice["message"]["refusal"]
+    return line
+
+
+def _streamed(text: str) -> dict[str, Any] | None:
+    line: dict[str, Any] = {"status": 200, "text": "", "finish": "", "model": "", "in": 0, "out": 0}
+    for event in text.split("\n"):
+        if not event.startswith("data:") or event[5:].strip() == "[DONE]":
+            continue
+        raw = json.loads(event[5:])
+        line["model"] = raw.get("model") or line["model"]
+        usage = raw.get("usage") or {}
+        line["in"] = int(usage.get("prompt_tokens") or line["in"])
+        line["out"] = int(usage.get("completion_tokens") or line["out"])
+        for choice in (raw.get("choices") or [])[:1]:
+            delta = choice.get("delta") or {}
+            line["text"] += delta.get("content") or ""
+            line["finish"] = choice.get("finish_reason") or line["finish"]
+            if delta.get("refusal"):
+                line["refusal"] = delta["refusal"]
+    return line
+
+
+def _response(line: Mapping[str, Any], request: httpx2.Request, *, stream: bool) -> httpx2.Response:
+    """A kept completion as an endpoint would send it."""
+    if "raw" in line:
+        kind = {"content-type": line.get("kind") or "application/json"}
+        return httpx2.Response(line["status"], headers=kind, content=line["raw"].encode(), request=request)
+    usage = {"prompt_tokens": line["in"], "completion_tokens": line["out"], "total_tokens": line["in"] + line["out"]}
+    common = {"id": "kept", "created": 0, "model": line["model"]}
+    said: dict[str, Any] = {"role": "assistant", "content": line["text"]}
+    if line.get("refusal"):
+        said["refusal"] = line["refusal"]
+    if not stream:
+        choice = {"index": 0, "message": said, "finish_reason": line["finish"] or None}
+        whole = common | {"object": "chat.completion", "choices": [choice], "usage": usage}
+        return httpx2.Response(200, json=whole, request=request)
+    chunk = common | {"object": "chat.completion.chunk"}
+    first = chunk | {"choices": [{"index": 0, "delta": said, "finish_reason": None}]}
+    last = chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": line["finish"] or None}]}
+    end = chunk | {"choices": [], "usage": usage}
+    events = "".join(f"data: {json.dumps(e)}\n\n" for e in (first, last, end)) + "data: [DONE]\n\n"
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events.encode(), request=request)
+
+
+def batch_answers(paths: list[Path]) -> dict[str, dict[str, Any]]:
+    """Completions of batch output files, by the name of the call.
+
+    A request that failed there is kept as failed, and asked again in the next round.
+
+    Raises:
+        PenguinError: a line is none of the Batch API; the message names file and line.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError):
+            raise PenguinError(f"{path}: cannot be read") from None
+        for number, text in enumerate(lines, 1):
+            if not text.strip():
+                continue
+            try:
+                raw = json.loads(text)
+                name, response = raw["custom_id"], raw.get("response") or {}
+                line = completion(response.get("body") or {}) if response.get("status_code") == 200 else None
+            except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+                raise PenguinError(f"{path}, line {number}: not a line of a batch's output") from None
+            if line is not None:
+                found[name] = line
+    return found
+
+
+def write_requests(asked: Mapping[str, Mapping[str, Any]], path: Path) -> int:
+    """Requests as a batch input file; how many.
+
+    Raises:
+        PenguinError: it cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            "".join(json.dumps(asked[name], ensure_ascii=False, sort_keys=True) + "\n" for name in sorted(asked)),
+            encoding="utf-8",
+        )
+    except OSError as bad:
+        raise PenguinError(f"{path}: cannot be written ({bad.strerror})") from None
+    return len(asked)

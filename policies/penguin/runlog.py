@@ -1,0 +1,201 @@
+"""The log of a run: one folder that explains itself, can be read while it grows, and goes on after a kill.
+
+`run.json` says what was run, with what, and how it ended. `samples.jsonl` has one line a sample and arm, in order; while the
+run is under way they stand in `samples.jsonl.part` in the order they were finished. `timings.jsonl` has the seconds, apart, so
+that two runs of the same calls have the same samples. `calls.jsonl` is the caller's: every completion that was paid for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TextIO
+
+from policies.errors import PenguinError
+
+SCHEMA = 1
+HEADER, SAMPLES, PART, TIMINGS, LOCK = (
+    "run.json", "samples.jsonl", "samples.jsonl.part", "timings.jsonl", ".lock",
+)  # fmt: skip
+
+
+class RunLog:
+    """The folder of one run, open for writing. One writer at a time."""
+
+    def __init__(self, folder: Path, about: Mapping[str, Any], environment: Mapping[str, Any], *, at: datetime) -> None:
+        """Begin, or go on.
+
+        Args:
+            folder: of the run.
+            about: all that decides its results; a run with another one is refused.
+            environment: revision and packages, for the record of this session.
+            at: now.
+
+        Raises:
+            PenguinError: the folder is another run's, in use, or damaged.
+        """
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock: TextIO = (folder / LOCK).open("a", encoding="utf-8")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise PenguinError(f"{folder}: another run writes it; wait for that, or give another --out") from None
+        try:
+            self.header = self._opened(about)
+        except PenguinError:
+            self._lock.close()
+            raise
+        self.done: dict[str, str] = {}
+        """Keys of finished lines, and why each is unscored ("" where it is not)."""
+        self._read_done()
+        self.header["sessions"].append({"started_at": at.isoformat(), **environment})
+        self.header["status"] = "running"
+        self._write_header()
+        self._part: TextIO = (folder / PART).open("a", encoding="utf-8")
+        self._timings: TextIO = (folder / TIMINGS).open("a", encoding="utf-8")
+
+    def _opened(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        if not (self.folder / HEADER).exists():
+            others = [p.name for p in self.folder.iterdir() if p.name not in (LOCK, HEADER + ".new")]
+            if others:
+                raise PenguinError(f"{self.folder}: is not empty and holds no run; give another --out")
+            return {"schema": SCHEMA, "about": dict(about), "status": "new", "sessions": []}
+        header = read_header(self.folder)
+        if header["about"] != json.loads(json.dumps(about)):
+            names = {*about, *header["about"]}
+            other = sorted(n for n in names if header["about"].get(n) != json.loads(json.dumps(about)).get(n))
+            raise PenguinError(
+                f"{self.folder}: was begun with another {', '.join(other)}; give another --out, or the old settings"
+            )
+        return header
+
+    def _read_done(self) -> None:
+        """Lines that a kill left, a torn last one cut off."""
+        path = self.folder / PART
+        if not path.exists():
+            if (self.folder / SAMPLES).exists():
+                for line in records(self.folder):
+                    self.done[key_of(line)] = line["unscored"]
+                (self.folder / SAMPLES).replace(path)
+            return
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        for number, text in enumerate(data[:whole].splitlines(), 1):
+            try:
+                raw = json.loads(text)
+                self.done[key_of(raw)] = raw["unscored"]
+            except (ValueError, KeyError, TypeError):
+                raise PenguinError(
+                    f"{path}, line {number}: damaged; take the line out and run again, the calls it took are kept"
+                ) from None
+        with path.open("r+b") as file:
+            file.truncate(whole)
+
+    def _write_header(self) -> None:
+        part = self.folder / (HEADER + ".new")
+        try:
+            part.write_text(json.dumps(self.header, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            part.replace(self.folder / HEADER)
+        except OSError as full:
+            raise PenguinError(f"{self.folder / HEADER}: cannot be written ({full.strerror})") from full
+
+    def add(self, record: Mapping[str, Any], *, seconds: float) -> None:
+        """A sample is finished in an arm.
+
+        Raises:
+            PenguinError: it cannot be written.
+        """
+        try:
+            self._part.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._part.flush()
+            self._timings.write(json.dumps({"key": key_of(record), "seconds": round(seconds, 3)}) + "\n")
+            self._timings.flush()
+        except OSError as full:
+            raise PenguinError(f"{self.folder}: cannot be written ({full.strerror}); nothing more is paid for") from full
+        self.done[key_of(record)] = record["unscored"]
+
+    def close(self, status: str, found: Mapping[str, Any], order: Mapping[str, int], *, at: datetime) -> None:
+        """The run ends: done, stopped, waiting or interrupted. A run that is done gets its lines put in order."""
+        self._part.close()
+        self._timings.close()
+        if status == "done":
+            self._sorted(order)
+        self.header |= {"status": status, **found}
+        self.header["sessions"][-1] |= {"ended_at": at.isoformat(), "status": status}
+        self._write_header()
+        self._lock.close()
+
+    def _sorted(self, order: Mapping[str, int]) -> None:
+        """Lines by sample and arm, one at a time in memory."""
+        path, out = self.folder / PART, self.folder / (SAMPLES + ".new")
+        places: list[tuple[int, int]] = []
+        with path.open("rb") as file:
+            at = 0
+            for line in file:
+                places.append((order[key_of(json.loads(line))], at))
+                at += len(line)
+            with out.open("wb") as written:
+                for _, at in sorted(places):
+                    file.seek(at)
+                    written.write(file.readline())
+        out.replace(self.folder / SAMPLES)
+        path.unlink()
+
+
+def key_of(record: Mapping[str, Any]) -> str:
+    """What names a line: sample and arm."""
+    return f"{record['sample']}/{record['arm']}"
+
+
+def read_header(folder: Path) -> dict[str, Any]:
+    """What a run says of itself.
+
+    Raises:
+        PenguinError: there is no run, or it is of another version.
+    """
+    path = folder / HEADER
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
+        raise PenguinError(f"{folder}: no run in it (no {HEADER})") from None
+    except ValueError:
+        raise PenguinError(f"{path}: not JSON") from None
+    if not isinstance(header, dict) or header.get("schema") != SCHEMA:
+        raise PenguinError(f"{path}: not a run of this version (schema {SCHEMA})")
+    return header
+
+
+def records(folder: Path) -> Iterator[dict[str, Any]]:
+    """The lines of a run, finished or under way.
+
+    Raises:
+        PenguinError: a line within it is damaged.
+    """
+    path = folder / SAMPLES
+    if not path.exists():
+        path = folder / PART
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                raw = json.loads(line)
+            except ValueError:
+                raise PenguinError(f"{path}, line {number}: damaged") from None
+            yield raw
+
+
+def seconds(folder: Path) -> dict[str, float]:
+    """How long each line took, by its key."""
+    path = folder / TIMINGS
+    if not path.exists():
+        return {}
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    return {row["key"]: row["seconds"] for row in rows}

@@ -1,0 +1,113 @@
+"""Means with intervals, clustered by scenario group, and differences between arms on the same samples.
+
+A bootstrap draws whole scenario groups, so that many samples of one scenario count as what they are (Miller, "Adding error bars
+to evals", 2024, section 2.2; Efron and Tibshirani, 1993, chapter 8). An interval that holds zero is "not decisive".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+DRAWS = 4_000
+LEVEL = 0.95
+FEWEST = 2
+"""Clusters below which no interval can be given."""
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A mean, or a difference of means.
+
+    Attributes:
+        mean: of it; NaN where there is nothing.
+        low: end of the 95 % interval; NaN where none can be given.
+        high: the other end.
+        n: samples it rests on.
+        clusters: scenario groups among them.
+    """
+
+    mean: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+
+    @property
+    def is_decisive(self) -> bool:
+        """Whether the interval of a difference leaves zero out."""
+        return bool(self.low > 0 or self.high < 0)
+
+    def to_json(self) -> dict[str, float | int | None]:
+        """NaN as null."""
+        some = {"mean": self.mean, "low": self.low, "high": self.high}
+        return {k: None if np.isnan(v) else round(v, 4) for k, v in some.items()} | {"n": self.n, "clusters": self.clusters}
+
+
+def estimate(values: Mapping[str, float], groups: Mapping[str, str], *, seed: int = 0, draws: int = DRAWS) -> Estimate:
+    """The mean over samples and its interval.
+
+    Args:
+        values: by sample.
+        groups: scenario group of each sample.
+        seed: of the draws.
+        draws: of the bootstrap.
+    """
+    names = sorted(values)
+    if not names:
+        return Estimate(mean=float("nan"), low=float("nan"), high=float("nan"), n=0, clusters=0)
+    numbers: dict[str, int] = {}
+    of = np.array([numbers.setdefault(groups.get(n, n), len(numbers)) for n in names])
+    x = np.array([values[n] for n in names], dtype=np.float64)
+    sums, counts = np.bincount(of, weights=x), np.bincount(of)
+    mean = float(x.mean())
+    if len(sums) < FEWEST:
+        return Estimate(mean=mean, low=float("nan"), high=float("nan"), n=len(x), clusters=len(sums))
+    drawn = np.random.default_rng(seed).integers(0, len(sums), (draws, len(sums)))
+    means = sums[drawn].sum(1) / counts[drawn].sum(1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(mean=mean, low=float(low), high=float(high), n=len(x), clusters=len(sums))
+
+
+def difference(
+    one: Mapping[str, float], other: Mapping[str, float], groups: Mapping[str, str], *, seed: int = 0
+) -> Estimate:
+    """The mean of `one` less `other` over the samples that both have."""
+    return estimate({n: one[n] - other[n] for n in one if n in other}, groups, seed=seed)
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson, 1927)."""
+    if not n:
+        return float("nan"), float("nan")
+    z, p = 1.959964, k / n
+    middle, scale = p + z * z / (2 * n), 1 + z * z / n
+    spread = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
+    return (middle - spread) / scale, (middle + spread) / scale
+
+
+def kappa(one: Sequence[int], other: Sequence[int], *, weights: str = "none", levels: int = 5) -> float:
+    """Cohen's kappa of two raters on the same items (Cohen, 1960; weighted: 1968).
+
+    Args:
+        one: grades from 1.
+        other: of the same items.
+        weights: "none", "linear" or "quadratic".
+        levels: of the scale.
+
+    Returns:
+        1 for perfect agreement, 0 for chance, NaN where both only ever gave one and the same grade.
+    """
+    seen = np.zeros((levels, levels))
+    for a, b in zip(one, other, strict=True):
+        seen[a - 1, b - 1] += 1
+    apart = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
+    cost = {"none": (apart > 0).astype(float), "linear": apart, "quadratic": apart**2}[weights]
+    chance = np.outer(seen.sum(1), seen.sum(0)) / max(1.0, seen.sum())
+    expected = float((cost * chance).sum())
+    return float("nan") if expected == 0 else 1 - float((cost * seen).sum()) / expected
