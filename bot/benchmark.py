@@ -19,6 +19,7 @@ from pydantic import SecretStr
 from bot.assembly import assemble
 from bot.conversation import Conversation
 from bot.errors import SettingsError
+from bot.messages import messages
 from bot.models.connect import endpoint
 from bot.models.recorded import CallBook
 from bot.models.usage import Role
@@ -27,7 +28,6 @@ from bot.prompts import prompt
 from bot.responding import Words
 from bot.session import Arm
 from bot.settings import Settings
-from bot.messages import messages
 from policies import encoder, thresholds
 from policies.attributes import Attribute
 from policies.penguin.judging import HeuristicJudge, Judge, ModelJudge
@@ -46,7 +46,17 @@ REMEMBERED = 8_000
 ROLES = ("assess", "word", "read", "risk", "answer")
 NOON = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 """The time at which every conversation of a run is held: what is said of the time of day must not differ between runs."""
-_PACKAGES = ("raise-chat", "chainlit", "openai", "numpy", "scipy", "spacy", "presidio-analyzer", "onnxruntime", "pydantic")
+_PACKAGES = (
+    "raise-chat",
+    "chainlit",
+    "openai",
+    "numpy",
+    "scipy",
+    "spacy",
+    "presidio-analyzer",
+    "onnxruntime",
+    "pydantic",
+)
 
 
 class HeadlessTalk:
@@ -71,7 +81,9 @@ def heard(words: Words) -> Heard:
         lines = [str(resource[k]) for k in ("name", "phone", "text", "url", "what", "how") if resource.get(k)]
         if lines:
             text += "\n" + ": ".join(lines)
-    more: dict[str, Any] = {k: v for k, v in words.fields.items() if k in ("domain", "stakes", "sufficiency", "used")}
+    more: dict[str, Any] = {
+        k: v for k, v in words.fields.items() if k in ("domain", "stakes", "sufficiency", "used")
+    }
     if words.move == "answer" and messages()["model_away"] in words.text:
         more["fell_back"] = True
     return Heard(
@@ -103,7 +115,9 @@ class HeadlessTalks:
             "country": self._country or "",
         }
         if self._parts.endpoint is not None:
-            known["models"] = {r.value: self._parts.endpoint.model(r) for r in Role if self._parts.endpoint.plays(r)}
+            known["models"] = {
+                r.value: self._parts.endpoint.model(r) for r in Role if self._parts.endpoint.plays(r)
+            }
             known["prompts"] = {name: prompt(name).sha256 for name in ROLES}
         return known
 
@@ -195,7 +209,9 @@ def model_settings(settings: Settings, model: str) -> Settings:
     if model == "built-in" or (not model and not settings.model_base_url):
         return settings.model_copy(update=none)
     if not settings.model_base_url:
-        raise SettingsError("--model names a model and RAISE_MODEL_BASE_URL no endpoint; set it, or say --model built-in")
+        raise SettingsError(
+            "--model names a model and RAISE_MODEL_BASE_URL no endpoint; set it, or say --model built-in"
+        )
     changed: dict[str, Any] = {"model_day_tokens": 0, "model_session_tokens": 0, "model_turn_seconds": 120.0}
     if model:
         changed |= none | {"model_base_url": settings.model_base_url, "model": model}
@@ -242,10 +258,21 @@ async def _closed(parts: Parts, judge: Any) -> None:
 def environment() -> dict[str, Any]:
     """Revision, dirty flag and packages: what this session runs on."""
     root = Path(__file__).resolve().parents[1]
-    found: dict[str, Any] = {"python": platform.python_version(), "system": platform.system(), "revision": "", "is_dirty": None}
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "revision": "",
+        "is_dirty": None,
+    }
     with suppress(OSError, subprocess.SubprocessError):
         told = [
-            subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, timeout=20, check=True).stdout.strip()  # noqa: S603, S607
+            subprocess.run(  # noqa: S603 (fixed words)
+                ["git", "-C", str(root), *words],  # noqa: S607 (whichever git is there)
+                capture_output=True,
+                text=True,
+                timeout=20,
+                check=True,
+            ).stdout.strip()
             for words in (["rev-parse", "HEAD"], ["status", "--porcelain"])
         ]
         found |= {"revision": told[0], "is_dirty": bool(told[1])}

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from bot.cli import agreeing, samples  # noqa: F401 (they add their commands to penguin)
 from bot.cli.chat import chat
 from bot.cli.check import policies
 from bot.cli.crisis import crisis

@@ -16,17 +16,28 @@ from typing import Any
 import click
 
 from bot.benchmark import bench, environment, judge_settings, model_settings
-from bot.models.recorded import CALLS, CallBook, Limits, batch_answers, write_requests
+from bot.models.recorded import CallBook, Limits, batch_answers, write_requests
 from bot.parts import now
 from bot.settings import read_settings
 from policies import crisis
 from policies.domains import Domain
 from policies.errors import PenguinError
-from policies.penguin import importing, runlog
+from policies.penguin import runlog
 from policies.penguin.reporting import MEASURES, Result, pairs, published, result, rows, shares, to_json
-from policies.penguin.running import ARMS, NEEDS_MODEL, Calls, NoCalls, Progress, RunSettings, condition, order_of
+from policies.penguin.running import (
+    ARMS,
+    NEEDS_MODEL,
+    Calls,
+    NoCalls,
+    Progress,
+    RunSettings,
+    Task,
+    condition,
+    every,
+    order_of,
+)
 from policies.penguin.running import run as run_samples
-from policies.penguin.scenarios import Sample, Samples, read_samples, shipped_samples, write_samples
+from policies.penguin.scenarios import Sample, Samples, read_samples, shipped_samples
 from policies.penguin.statistics import Estimate
 from policies.penguin.talking import Manner
 
@@ -38,7 +49,9 @@ HEURISTIC = (
     "Judged by the built-in heuristic, which counts words: these grades show that everything works and are EVIDENCE OF NOTHING. "
     "Name a model with --judge (RAISE_JUDGE_BASE_URL) to measure."
 )
-BUILT_IN = "Answered by the built-in model, which composes from written guidance; no language model was measured."
+BUILT_IN = (
+    "Answered by the built-in model, which composes from written guidance; no language model was measured."
+)
 TOKENS_A_CALL = (900, 150)
 """In and out, for an estimate before anything is known; our prompts are about so long."""
 
@@ -51,76 +64,36 @@ def penguin() -> None:
 # ----------------------------------------------------------------------------------------------- samples
 
 
-@penguin.command("import")
-@click.argument("files", nargs=-1, required=True, type=THERE)
-@click.option("--out", required=True, type=FILE, help="JSON lines, one sample a line.")
-@click.option("--mapping", type=THERE, help="Which column of a published set is what (YAML).")
-@click.option("--profiles", type=THERE, help="The official code's profiles, beside its queries.")
-@click.option("--domain", type=click.Choice([d.value for d in Domain]), help="Of scenarios whose name tells none.")
-@click.option("--strict", is_flag=True, help="Stop at the first row that cannot be used.")
-def import_(
-    *, files: tuple[Path, ...], out: Path, mapping: Path | None, profiles: Path | None, domain: str | None, strict: bool
-) -> int:
-    """Samples from FILES: the official code's JSON and CSV, a published set with --mapping, or our own JSON lines.
-
-    A row that cannot be used is named by file, line and field, and left out.
-    """
-    where = Domain(domain) if domain else None
-    found: list[Sample] = []
-    bad = 0
-    for path in files:
-        some = _imported(path, mapping=mapping, profiles=profiles, domain=where, strict=strict)
-        found += some.samples
-        bad += len(some.bad)
-        _told_bad(some)
-        _told_gaps(some, path)
-    unique = {s.id: s for s in found}
-    write_samples(list(unique.values()), out)
-    doubles = len(found) - len(unique)
-    more = f", {doubles} double" if doubles else ""
-    click.echo(f"wrote {out}: {len(unique)} samples, {bad} rows left out{more}")
-    return 0
-
-
-def _imported(path: Path, *, mapping: Path | None, profiles: Path | None, domain: Domain | None, strict: bool) -> Samples:
-    if mapping is not None:
-        return importing.mapped(path, importing.read_mapping(mapping), strict=strict)
-    if path.suffix.lower() == ".csv":
-        return importing.official_csv(path, domain=domain, strict=strict)
-    if path.suffix.lower() == ".json":
-        return importing.official(profiles, path, domain=domain, strict=strict)
-    return read_samples(path, strict=strict)
-
-
-def _told_bad(some: Samples) -> None:
+def told_bad(some: Samples) -> None:
+    """Name the rows that were left out."""
     for row in some.bad[:20]:
         click.echo(f"left out: {row}", err=True)
     if len(some.bad) > 20:
         click.echo(f"left out: {len(some.bad) - 20} more", err=True)
 
 
-def _told_gaps(some: Samples, path: Path) -> None:
-    never = some.never_told()
-    for attribute, lacking in some.gaps().items():
-        which = "no profile" if attribute in never else f"{lacking} of {len(some.samples)} profiles lack it"
-        click.echo(f"{path.name}: {attribute.value}: {which}; left open, not guessed", err=True)
-
-
-def _samples(path: Path | None, *, strict: bool, limit: int) -> Samples:
+def chosen_samples(path: Path | None, *, strict: bool, limit: int) -> Samples:
+    """The samples of a file, or those that ship; `limit` takes domains in turn."""
     found = shipped_samples() if path is None else read_samples(path, strict=strict)
     if not limit:
         return found
     by_domain: dict[Domain, list[Sample]] = {}
     for sample in found.samples:
         by_domain.setdefault(sample.domain, []).append(sample)
-    turns = [rows[i] for i in range(max(map(len, by_domain.values()))) for rows in by_domain.values() if i < len(rows)]
+    turns = [
+        rows[i]
+        for i in range(max(map(len, by_domain.values())))
+        for rows in by_domain.values()
+        if i < len(rows)
+    ]
     return Samples(tuple(turns[:limit]), found.bad)
 
 
 # ----------------------------------------------------------------------------------------------- running
 
 
-def _limits(price: tuple[float, float] | None, max_calls: int, max_cost: float) -> Limits:
+def limits_of(price: tuple[float, float] | None, max_calls: int, max_cost: float) -> Limits:
+    """When a run stops by itself."""
     if max_cost and price is None:
         raise click.UsageError("--max-cost needs --price, what a million tokens in and out cost")
     return Limits(calls=max_calls, cost=max_cost, price=price or (0.0, 0.0))
@@ -128,18 +101,47 @@ def _limits(price: tuple[float, float] | None, max_calls: int, max_cost: float) 
 
 @penguin.command("run")
 @click.option("--samples", "path", type=THERE, help="JSON lines; the seventy that ship where none are given.")
-@click.option("--arms", default=DEFAULT_ARMS, show_default=True, help=f"Of {', '.join(ARMS)}; or set:age+health for a set that is told.")
+@click.option(
+    "--arms",
+    default=DEFAULT_ARMS,
+    show_default=True,
+    help=f"Of {', '.join(ARMS)}; or set:age+health for a set that is told.",
+)
 @click.option("--model", default="", help="That answers, at RAISE_MODEL_BASE_URL; or built-in.")
-@click.option("--judge", default="", help="Model that grades, at RAISE_JUDGE_BASE_URL or the same endpoint; or heuristic.")
+@click.option(
+    "--judge",
+    default="",
+    help="Model that grades, at RAISE_JUDGE_BASE_URL or the same endpoint; or heuristic.",
+)
 @click.option("--out", type=RUN, help="Folder of the run; one that is there is gone on with.")
-@click.option("--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Judgements of each answer.")
-@click.option("--manner", type=click.Choice([m.value for m in Manner]), default="plain", show_default=True, help="How the people answer.")
+@click.option(
+    "--times", type=click.IntRange(1, 20), default=1, show_default=True, help="Judgements of each answer."
+)
+@click.option(
+    "--manner",
+    type=click.Choice([m.value for m in Manner]),
+    default="plain",
+    show_default=True,
+    help="How the people answer.",
+)
 @click.option("--limit", type=click.IntRange(0), default=0, help="So many samples, domains in turn; 0: all.")
-@click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True, help="Calls under way together.")
-@click.option("--max-calls", type=click.IntRange(0), default=0, help="Stop, ready to go on, after so many calls.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 256),
+    default=8,
+    show_default=True,
+    help="Calls under way together.",
+)
+@click.option(
+    "--max-calls", type=click.IntRange(0), default=0, help="Stop, ready to go on, after so many calls."
+)
 @click.option("--max-cost", type=click.FloatRange(0), default=0.0, help="The same by cost, at --price.")
 @click.option("--price", type=(float, float), default=None, help="Of a million tokens in and out.")
-@click.option("--batch-out", type=FILE, help="Send nothing: write the calls that are needed here, for OpenAI's Batch API.")
+@click.option(
+    "--batch-out",
+    type=FILE,
+    help="Send nothing: write the calls that are needed here, for OpenAI's Batch API.",
+)
 @click.option("--batch-in", type=THERE, multiple=True, help="Output of such a batch; may be given again.")
 @click.option("--country", default="", help="ISO code of the people's country.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
@@ -170,8 +172,8 @@ def run_(
 
     With no arguments: our seventy samples on the built-in model, judged by a heuristic; no network, under a minute.
     """
-    samples = _samples(path, strict=strict, limit=limit)
-    _told_bad(samples)
+    samples = chosen_samples(path, strict=strict, limit=limit)
+    told_bad(samples)
     where = (country or read_settings().country).upper()
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")
@@ -183,7 +185,7 @@ def run_(
         out=out,
         settings=RunSettings(seed=seed, times=times, manner=Manner(manner)),
         concurrency=concurrency,
-        limits=_limits(price, max_calls, max_cost),
+        limits=limits_of(price, max_calls, max_cost),
         batch_out=batch_out,
         batch_in=batch_in,
         country=where or None,
@@ -194,7 +196,9 @@ def run_(
         click.echo(json.dumps(to_json(result(ran.folder)), indent=1, ensure_ascii=False))
     else:
         told_result(result(ran.folder))
-        click.echo(f"\nthe run: {ran.folder}   look at it: raise-chat penguin report {ran.folder} --html report.html")
+        click.echo(
+            f"\nthe run: {ran.folder}   look at it: raise-chat penguin report {ran.folder} --html report.html"
+        )
     return 0
 
 
@@ -205,7 +209,7 @@ class Ran:
         self.folder, self.status = folder, status
 
 
-def perform(  # noqa: PLR0913
+def perform(
     samples: Samples,
     arms: list[str],
     *,
@@ -226,23 +230,71 @@ def perform(  # noqa: PLR0913
     Raises:
         PenguinError: arms, samples or folder cannot be used; or the endpoint stops the run.
     """
-    found = read_settings()
     if not arms:
         raise PenguinError(f"--arms names none; there are {', '.join(ARMS)}")
     conditions = list({c.name: c for c in map(condition, arms)}.values())
+    return perform_tasks(
+        samples,
+        every(samples.samples, conditions),
+        names=[c.name for c in conditions],
+        model=model,
+        judge=judge,
+        out=out,
+        settings=settings,
+        concurrency=concurrency,
+        limits=limits,
+        batch_out=batch_out,
+        batch_in=batch_in,
+        country=country,
+        named=named,
+        is_quiet=is_quiet,
+    )
+
+
+def perform_tasks(
+    samples: Samples,
+    tasks: list[Task],
+    *,
+    names: list[str],
+    model: str,
+    judge: str,
+    out: Path | None,
+    settings: RunSettings,
+    concurrency: int,
+    limits: Limits,
+    batch_out: Path | None = None,
+    batch_in: tuple[Path, ...] = (),
+    country: str | None = None,
+    named: str = "",
+    is_quiet: bool = False,
+    kind: str = "penguin",
+    more: Mapping[str, Any] | None = None,
+) -> Ran:
+    """Run, or go on with, one folder of samples each with its arm.
+
+    Raises:
+        PenguinError: the samples or the folder cannot be used; or the endpoint stops the run.
+    """
+    found = read_settings()
     under, grader = model_settings(found, model), judge_settings(found, judge)
-    needy = [c.name for c in conditions if c.arm in NEEDS_MODEL]
+    needy = [c.name for _, c in tasks if c.arm in NEEDS_MODEL]
     if needy and not under.model_base_url:
         raise PenguinError(f"arm {needy[0]!r} lets a model choose: set RAISE_MODEL_BASE_URL and --model")
     has_calls = bool(under.model_base_url or grader is not None)
     if batch_out is not None and not has_calls:
         raise PenguinError("--batch-out: nothing here calls a model; name one with --model or --judge")
-    digest = hashlib.sha256("".join(json.dumps(s.to_json(), sort_keys=True) for s in samples.samples).encode()).hexdigest()
-    folder = out or Path("runs") / f"penguin-{_short(digest, arms, model, judge, settings, under.model, country)}"
+    digest = hashlib.sha256(
+        "".join(json.dumps(s.to_json(), sort_keys=True) for s in samples.samples).encode()
+    ).hexdigest()
+    folder = (
+        out
+        or Path("runs")
+        / f"{kind}-{_short(digest, names, model, judge, settings, under.model, country, more)}"
+    )
     batch = batch_answers(list(batch_in))
     book = (
         CallBook(
-            folder / CALLS, at_once=concurrency, limits=limits, sends=batch_out is None, answers=batch
+            folder / runlog.CALLS, at_once=concurrency, limits=limits, sends=batch_out is None, answers=batch
         )
         if has_calls and ((folder / runlog.HEADER).exists() or _may_begin(folder))
         else None
@@ -252,19 +304,27 @@ def perform(  # noqa: PLR0913
     try:
         with bench(found, book, model=model, judge=judge, country=country) as made:
             about = {
-                "samples": {"from": named, "sha256": digest, "n": len(samples.samples), "left_out": len(samples.bad)},
-                "arms": [c.name for c in conditions],
+                "samples": {
+                    "from": named,
+                    "sha256": digest,
+                    "n": len(samples.samples),
+                    "left_out": len(samples.bad),
+                },
+                "arms": names,
                 "seed": settings.seed,
                 "times": settings.times,
                 "manner": settings.manner.value,
                 "talks": made.talks.about(),
                 "judge": made.judge.about(),
+                **(more or {}),
             }
             log = runlog.RunLog(folder, about, environment(), at=now())
             if not is_quiet:
-                _told_start(samples, conditions, log, settings, limits, made.judge.is_evidence, bool(under.model_base_url), folder)
+                _told_start(
+                    tasks, log, settings, limits, made.judge.is_evidence, bool(under.model_base_url), folder
+                )
             return _performed(
-                samples, conditions, made, book, log, settings, concurrency, limits, batch_out, is_quiet=is_quiet
+                tasks, made, book, log, settings, concurrency, limits, batch_out, is_quiet=is_quiet
             )
     finally:
         if book is not None:
@@ -273,12 +333,11 @@ def perform(  # noqa: PLR0913
 
 def _may_begin(folder: Path) -> bool:
     """Whether a folder is empty but for what we put there: a book is not begun in somebody else's."""
-    return not folder.exists() or all(p.name in (CALLS, runlog.LOCK) for p in folder.iterdir())
+    return not folder.exists() or all(p.name in (runlog.CALLS, runlog.LOCK) for p in folder.iterdir())
 
 
-def _performed(  # noqa: PLR0913, PLR0917
-    samples: Samples,
-    conditions: list[Any],
+def _performed(  # noqa: PLR0917
+    tasks: list[Task],
     made: Any,
     book: CallBook | None,
     log: runlog.RunLog,
@@ -293,13 +352,13 @@ def _performed(  # noqa: PLR0913, PLR0917
     from dataclasses import replace  # noqa: PLC0415
 
     many = replace(settings, at_once=concurrency * 2 if book is not None else 2)
-    status, progress = "interrupted", Progress(total=len(samples.samples) * len(conditions))
+    status, progress = "interrupted", Progress(total=len(tasks))
     try:
 
         async def whole() -> Progress:
             try:
                 return await run_samples(
-                    samples.samples, conditions, talks=made.talks, judge=made.judge, calls=calls, log=log, settings=many,
+                    tasks, talks=made.talks, judge=made.judge, calls=calls, log=log, settings=many,
                     told=_teller(calls, book, limits) if not is_quiet else lambda _: None,
                 )  # fmt: skip
             finally:
@@ -309,7 +368,13 @@ def _performed(  # noqa: PLR0913, PLR0917
             progress = asyncio.run(whole())
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
-        status = "stopped: " + progress.stopped if progress.stopped else "waiting for a batch" if progress.waiting else "done"
+        status = (
+            "stopped: " + progress.stopped
+            if progress.stopped
+            else "waiting for a batch"
+            if progress.waiting
+            else "done"
+        )
     finally:
         spent = calls.spent()
         log.close(
@@ -323,7 +388,7 @@ def _performed(  # noqa: PLR0913, PLR0917
                 "failures": {str(k or "no answer"): v for k, v in book.failed.items()} if book is not None else {},
                 "unscored": dict(progress.unscored),
             },
-            order_of(samples.samples, conditions),
+            order_of(tasks),
             at=now(),
         )  # fmt: skip
     if not is_quiet:
@@ -336,7 +401,10 @@ def _performed(  # noqa: PLR0913, PLR0917
             err=True,
         )
     elif progress.stopped == "budget":
-        click.echo(f"stopped at the limit, {progress.done} of {progress.total} finished; the same command goes on", err=True)
+        click.echo(
+            f"stopped at the limit, {progress.done} of {progress.total} finished; the same command goes on",
+            err=True,
+        )
     elif progress.stopped:
         raise PenguinError(
             f"{progress.stopped}; {progress.done} of {progress.total} are finished and kept in {log.folder}: mend it and run the same command again"
@@ -349,43 +417,43 @@ def _short(digest: str, arms: list[str], *rest: Any) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:8]
 
 
-def _told_start(  # noqa: PLR0913, PLR0917
-    samples: Samples,
-    conditions: list[Any],
+def _told_start(  # noqa: PLR0917
+    tasks: list[Task],
     log: runlog.RunLog,
     settings: RunSettings,
     limits: Limits,
-    is_evidence: bool,  # noqa: FBT001
-    has_model: bool,  # noqa: FBT001
+    is_evidence: bool,
+    has_model: bool,
     folder: Path,
 ) -> None:
-    total = len(samples.samples) * len(conditions)
     done = len(log.done)
     gone_on = f", {done} of them finished before" if done else ""
-    click.echo(f"{len(samples.samples)} samples in {len(conditions)} arms: {total} conversations{gone_on}; into {folder}", err=True)
-    low, high = expected_calls(samples, conditions, settings, is_evidence, has_model)
+    counts = f"{len({s.id for s, _ in tasks})} samples in {len({c.name for _, c in tasks})} arms: {len(tasks)} conversations"
+    click.echo(f"{counts}{gone_on}; into {folder}", err=True)
+    low, high = expected_calls(tasks, settings, is_evidence=is_evidence, has_model=has_model)
     if high:
         tokens = [t * (low + high) / 2 for t in TOKENS_A_CALL]
-        cost = f", about {_cost(tokens[0], tokens[1], limits.price):.2f} at that price" if any(limits.price) else ""
+        cost = (
+            f", about {_cost(tokens[0], tokens[1], limits.price):.2f} at that price"
+            if any(limits.price)
+            else ""
+        )
         click.echo(
-            f"about {low:,} to {high:,} calls, {sum(tokens) / 1000:,.0f} thousand tokens (a guess until some are made){cost}", err=True
+            f"about {low:,} to {high:,} calls, {sum(tokens) / 1000:,.0f} thousand tokens (a guess until some are made){cost}",
+            err=True,
         )
 
 
 def expected_calls(
-    samples: Samples,
-    conditions: list[Any],
-    settings: RunSettings,
-    is_evidence: bool,  # noqa: FBT001
-    has_model: bool,  # noqa: FBT001
+    tasks: list[Task], settings: RunSettings, *, is_evidence: bool, has_model: bool
 ) -> tuple[int, int]:
     """Fewest and most calls a run is expected to take: a turn has two to four, an interview up to five turns."""
     low = high = 0
-    for under in conditions:
+    for _, under in tasks:
         asks = under.arm not in ("vanilla", "context-rich")
         low += (3 if has_model else 0) + (settings.times if is_evidence else 0)
         high += ((14 if asks else 4) if has_model else 0) + (settings.times if is_evidence else 0)
-    return low * len(samples.samples), high * len(samples.samples)
+    return low, high
 
 
 def _cost(tokens_in: float, tokens_out: float, price: tuple[float, float]) -> float:
@@ -426,7 +494,7 @@ def said(one: Estimate) -> str:
     """A mean with its interval."""
     if one.n == 0:
         return "-"
-    if one.low != one.low:  # NaN  # noqa: PLR0124
+    if one.low != one.low:  # NaN
         return f"{one.mean:.2f} (too few groups for an interval)"
     return f"{one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]"
 
@@ -434,7 +502,9 @@ def said(one: Estimate) -> str:
 def told_result(found: Result) -> None:
     """A result in a terminal."""
     short = [m.replace("user_specific_", "").replace("_", " ") for m in MEASURES]
-    click.echo(f"\n{'arm':14}" + "".join(f"{s:>22}" for s in short) + f"{'n':>7}{'questions':>11}{'abstained':>11}")
+    click.echo(
+        f"\n{'arm':14}" + "".join(f"{s:>22}" for s in short) + f"{'n':>7}{'questions':>11}{'abstained':>11}"
+    )
     for name, arm in found.arms.items():
         cells = "".join(f"{said(found.mean(name, m)):>22}" for m in MEASURES)
         scored = len(arm.means[MEASURES[0]])
@@ -456,7 +526,9 @@ def told_result(found: Result) -> None:
                 f"{name:14} abstained where people should take over: {shares(right['right'], should)}; needlessly: {shares(right['needless'], others)}"
             )
     paper = published()["context"][0]
-    click.echo(f"\nthe paper's own figures, of other samples, models and judge: {paper['context_free']:.2f} context-free, {paper['context_rich']:.2f} context-rich")
+    click.echo(
+        f"\nthe paper's own figures, of other samples, models and judge: {paper['context_free']:.2f} context-free, {paper['context_rich']:.2f} context-rich"
+    )
     if not found.is_evidence:
         click.echo(HEURISTIC)
     if found.header["about"]["talks"]["model"] == "built-in":
@@ -474,10 +546,10 @@ def report(*, runs: tuple[Path, ...], html: Path | None, csv_: Path | None, as_j
     if html is not None:
         from policies.penguin.page import page  # noqa: PLC0415 (loads the templates)
 
-        _write(html, page(found))
+        write(html, page(found))
         click.echo(f"wrote {html}", err=True)
     if csv_ is not None:
-        _write(csv_, _csv([row for one in found for row in rows(one)]))
+        write(csv_, _csv([row for one in found for row in rows(one)]))
         click.echo(f"wrote {csv_}", err=True)
     if as_json:
         click.echo(json.dumps([to_json(one) for one in found], indent=1, ensure_ascii=False))
@@ -488,7 +560,12 @@ def report(*, runs: tuple[Path, ...], html: Path | None, csv_: Path | None, as_j
     return 0
 
 
-def _write(path: Path, text: str) -> None:
+def write(path: Path, text: str) -> None:
+    """A text into a file, its folder made where it is missing.
+
+    Raises:
+        PenguinError: it cannot be written.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -24,12 +24,15 @@ import httpx2
 from policies.errors import PenguinError
 from policies.penguin.running import CallsOf, Spent
 
-CALLS = "calls.jsonl"
 PATIENCE = 8
 """Tries of a call that an endpoint refuses for now or does not answer."""
 LONGEST_PAUSE = 60.0
 _FOR_NOW = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-_HOPELESS = {401: "the endpoint refuses the key", 403: "the endpoint refuses the key", 404: "the endpoint has no such model or address"}
+_HOPELESS = {
+    401: "the endpoint refuses the key",
+    403: "the endpoint refuses the key",
+    404: "the endpoint has no such model or address",
+}
 _SECONDS = 600.0
 """A call may take this long: nobody is waiting."""
 
@@ -74,6 +77,7 @@ class CallBook:
         sends: bool = True,
         answers: Mapping[str, Mapping[str, Any]] | None = None,
         first_pause: float = 0.5,
+        is_kept: bool = False,
     ) -> None:
         """Open, or begin.
 
@@ -84,6 +88,7 @@ class CallBook:
             sends: calls may leave this machine; otherwise what the book lacks breaks the sample off.
             answers: of batch files, by the name of the call.
             first_pause: seconds before the second try.
+            is_kept: the file is read and never written.
 
         Raises:
             PenguinError: the file cannot be read or written, or a line within it is damaged.
@@ -101,7 +106,11 @@ class CallBook:
         self.broken_off = "missing" if not sends else "budget"
         self._file: TextIO | None = None
         self._reader: Any = None
-        if path is not None:
+        if path is not None and is_kept:
+            with path.open("rb") as file:
+                self._read(file)
+            self._reader = path.open("rb")
+        elif path is not None:
             self._open(path)
 
     def _open(self, path: Path) -> None:
@@ -126,7 +135,9 @@ class CallBook:
                 raw = json.loads(line)
                 self._known[raw["id"]] = (at, len(line))
             except (ValueError, KeyError, TypeError):
-                raise PenguinError(f"{self._path}, line {number}: damaged; take the line out and run again") from None
+                raise PenguinError(
+                    f"{self._path}, line {number}: damaged; take the line out and run again"
+                ) from None
             if raw.get("model"):
                 self.served[raw["model"]] += 1
             at += len(line)
@@ -217,8 +228,15 @@ class CallBook:
             inside.task.cancel()
         await asyncio.Event().wait()
 
-    async def _sent(  # noqa: PLR0913
-        self, request: httpx2.Request, send: Callable[[], Any], *, name: str, key: str, body: Mapping[str, Any], made: CallsOf
+    async def _sent(
+        self,
+        request: httpx2.Request,
+        send: Callable[[], Any],
+        *,
+        name: str,
+        key: str,
+        body: Mapping[str, Any],
+        made: CallsOf,
     ) -> httpx2.Response:
         """Send, as often as it takes, and write the answer down."""
         status = 0
@@ -244,7 +262,9 @@ class CallBook:
             if status in _HOPELESS or (status and status not in _FOR_NOW):
                 break
             if attempt < PATIENCE - 1:
-                await asyncio.sleep(min(LONGEST_PAUSE, wait or self._pause * 2.0**attempt * self._rng.uniform(0.7, 1.3)))
+                await asyncio.sleep(
+                    min(LONGEST_PAUSE, wait or self._pause * 2.0**attempt * self._rng.uniform(0.7, 1.3))
+                )
         inside = _inside.get()
         if status in _HOPELESS or status in _FOR_NOW or not status:
             why = _HOPELESS.get(status) or "the endpoint does not answer, or has had enough"
@@ -252,7 +272,12 @@ class CallBook:
                 await self._break_off(inside, why)
             raise httpx2.ConnectError(why)
         made.fell_short += 1
-        line = {"status": status, "raw": content.decode("utf-8", "replace")[:2000], "key": key, "prompt": _told(body)}
+        line = {
+            "status": status,
+            "raw": content.decode("utf-8", "replace")[:2000],
+            "key": key,
+            "prompt": _told(body),
+        }
         self._note(name, line)
         return _response(line, request, stream=False)
 
@@ -271,7 +296,9 @@ class CallBook:
             self._file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
             self._file.flush()
         except OSError as full:
-            raise PenguinError(f"{self._path}: cannot be written ({full.strerror}); nothing more is paid for") from full
+            raise PenguinError(
+                f"{self._path}: cannot be written ({full.strerror}); nothing more is paid for"
+            ) from full
 
 
 class _Transport(httpx2.AsyncBaseTransport):
@@ -289,7 +316,9 @@ class _Transport(httpx2.AsyncBaseTransport):
 def digest(body: Mapping[str, Any]) -> str:
     """The hash of a request, streamed or not."""
     kept = {k: v for k, v in body.items() if k not in ("stream", "stream_options")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")).hexdigest()
+    return hashlib.sha256(
+        json.dumps(kept, sort_keys=True, ensure_ascii=False).encode("utf-8", "replace")
+    ).hexdigest()
 
 
 def call_name(key: str, asked: str, turn: int) -> str:
@@ -375,7 +404,11 @@ def _response(line: Mapping[str, Any], request: httpx2.Request, *, stream: bool)
     if "raw" in line:
         kind = {"content-type": line.get("kind") or "application/json"}
         return httpx2.Response(line["status"], headers=kind, content=line["raw"].encode(), request=request)
-    usage = {"prompt_tokens": line["in"], "completion_tokens": line["out"], "total_tokens": line["in"] + line["out"]}
+    usage = {
+        "prompt_tokens": line["in"],
+        "completion_tokens": line["out"],
+        "total_tokens": line["in"] + line["out"],
+    }
     common = {"id": "kept", "created": 0, "model": line["model"]}
     said: dict[str, Any] = {"role": "assistant", "content": line["text"]}
     if line.get("refusal"):
@@ -389,7 +422,9 @@ def _response(line: Mapping[str, Any], request: httpx2.Request, *, stream: bool)
     last = chunk | {"choices": [{"index": 0, "delta": {}, "finish_reason": line["finish"] or None}]}
     end = chunk | {"choices": [], "usage": usage}
     events = "".join(f"data: {json.dumps(e)}\n\n" for e in (first, last, end)) + "data: [DONE]\n\n"
-    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=events.encode(), request=request)
+    return httpx2.Response(
+        200, headers={"content-type": "text/event-stream"}, content=events.encode(), request=request
+    )
 
 
 def batch_answers(paths: list[Path]) -> dict[str, dict[str, Any]]:
@@ -429,7 +464,9 @@ def write_requests(asked: Mapping[str, Mapping[str, Any]], path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(
-            "".join(json.dumps(asked[name], ensure_ascii=False, sort_keys=True) + "\n" for name in sorted(asked)),
+            "".join(
+                json.dumps(asked[name], ensure_ascii=False, sort_keys=True) + "\n" for name in sorted(asked)
+            ),
             encoding="utf-8",
         )
     except OSError as bad:

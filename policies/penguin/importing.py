@@ -38,7 +38,8 @@ _NAMES = (
 )
 """The official files say "Past Self-Harm History" where the official attribute list says "Self-Harm History"."""
 _BACKGROUND = re.compile(
-    r"(?:^|[,.;\n]\s*)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")\s*:\s*", re.IGNORECASE
+    r"(?:^|[,.;\n]\s*)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")\s*:\s*",
+    re.IGNORECASE,
 )
 SOURCE = "official code, Mallory3125/PersonalizedSafety"
 
@@ -50,7 +51,9 @@ def official_domains() -> Mapping[str, Domain]:
     return {name.lower(): Domain(domain) for domain, names in read_yaml(path).items() for name in names}
 
 
-def official(profiles: Path | None, queries: Path, *, domain: Domain | None = None, strict: bool = False) -> Samples:
+def official(
+    profiles: Path | None, queries: Path, *, domain: Domain | None = None, strict: bool = False
+) -> Samples:
     """Samples from the official code's JSON files.
 
     Args:
@@ -93,7 +96,7 @@ def _bad(path: Path, line: int, where: str, problem: str) -> BadRow:
     return BadRow(file=str(path), line=line, field=where, problem=problem)
 
 
-def _entry(
+def _entry(  # noqa: PLR0917
     raw: Mapping[str, Any], number: int, path: Path, people: list[Any], used: set[int], domain: Domain | None
 ) -> Iterator[Row]:
     """The samples of one person: a sample a query."""
@@ -124,8 +127,15 @@ def _official_row(
         return _bad(path, number, "Scenario", "not a text")
     found = official_domains().get(scenario.strip().lower()) or domain
     if found is None:
-        return _bad(path, number, "Scenario", "is none of the official hierarchy; give the file's domain with --domain")
-    profile = {_NAMES[name.lower()].value: words for name, words in person.items() if str(name).lower() in _NAMES}
+        return _bad(
+            path,
+            number,
+            "Scenario",
+            "is none of the official hierarchy; give the file's domain with --domain",
+        )
+    profile = {
+        _NAMES[name.lower()].value: words for name, words in person.items() if str(name).lower() in _NAMES
+    }
     return {
         "id": "official-" + _digest(scenario, json.dumps(person, sort_keys=True, default=str), query),
         "domain": found.value,
@@ -189,9 +199,17 @@ def official_csv(path: Path, *, domain: Domain | None = None, strict: bool = Fal
             person = told(cells.get("Background", ""))
             scenario = cells.get("Scenario", "")
             if scenario.strip().lower() not in official_domains() and domain is None:
-                yield number, _bad(path, number, "Scenario", "names no domain; give the file's domain with --domain")
+                yield (
+                    number,
+                    _bad(path, number, "Scenario", "names no domain; give the file's domain with --domain"),
+                )
                 continue
-            yield number, _official_row(scenario, person, re.sub(r"^q_\d+:\s*", "", query), where=(path, number), domain=domain)
+            yield (
+                number,
+                _official_row(
+                    scenario, person, re.sub(r"^q_\d+:\s*", "", query), where=(path, number), domain=domain
+                ),
+            )
 
     return gathered(rows(), file=str(path), strict=strict)
 
@@ -199,7 +217,10 @@ def official_csv(path: Path, *, domain: Domain | None = None, strict: bool = Fal
 def told(background: str) -> dict[str, str]:
     """The profile of a `Background` cell: "Age: 45-54 years, Gender: Male, … . Emotional State: …"."""
     parts = _BACKGROUND.split(background)
-    return {name: words.strip().rstrip(".,;").strip() for name, words in zip(parts[1::2], parts[2::2], strict=True)}
+    return {
+        name: words.strip().rstrip(".,;").strip()
+        for name, words in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 def table(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str] | BadRow]]:
@@ -218,7 +239,9 @@ def table(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[int, Mapping
         raise PenguinError(f"{path}, line 1: not CSV ({bad})") from None
     missing = [name for name in wanted if name not in head]
     if missing:
-        raise PenguinError(f"{path}, line 1: no column {missing[0]!r}; it has {', '.join(h[:40] for h in head[:20])}")
+        raise PenguinError(
+            f"{path}, line 1: no column {missing[0]!r}; it has {', '.join(h[:40] for h in head[:20])}"
+        )
     while True:
         line = reader.line_num + 1
         try:
@@ -293,7 +316,12 @@ def mapped(path: Path, mapping: ColumnMapping, *, strict: bool = False) -> Sampl
         PenguinError: a column is not there, or nothing in the set is usable.
     """
     columns = mapping.columns
-    named = [columns.query, columns.domain, *filter(None, (columns.id, columns.group)), *columns.profile.values()]
+    named = [
+        columns.query,
+        columns.domain,
+        *filter(None, (columns.id, columns.group)),
+        *columns.profile.values(),
+    ]
     source: Iterator[Row] = (
         table(path, wanted=tuple(named))
         if path.suffix.lower() == ".csv"
@@ -317,14 +345,17 @@ def mapped(path: Path, mapping: ColumnMapping, *, strict: bool = False) -> Sampl
             called = str(raw[columns.domain]).strip()
             domain = columns.domains.get(called) or columns.domains.get(called.lower()) or called.lower()
             query = raw[columns.query]
-            yield number, {
-                "id": str(raw[columns.id]) if columns.id else f"row-{number}-" + _digest(str(query)),
-                "domain": domain,
-                "group": str(raw[columns.group]) if columns.group else "",
-                "query": query,
-                "profile": {a.value: raw[column] for a, column in columns.profile.items()},
-                "source": columns.source or path.name,
-                "licence": columns.licence or "not stated",
-            }
+            yield (
+                number,
+                {
+                    "id": str(raw[columns.id]) if columns.id else f"row-{number}-" + _digest(str(query)),
+                    "domain": domain,
+                    "group": str(raw[columns.group]) if columns.group else "",
+                    "query": query,
+                    "profile": {a.value: raw[column] for a, column in columns.profile.items()},
+                    "source": columns.source or path.name,
+                    "licence": columns.licence or "not stated",
+                },
+            )
 
     return gathered(rows(), file=str(path), strict=strict)

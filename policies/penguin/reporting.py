@@ -89,7 +89,15 @@ class ArmResult:
         found = {"right": 0, "needless": 0, "missed": 0, "answered rightly": 0}
         for (wanted, end), count in self.handled.items():
             should, did = wanted == Handling.HAND_OVER.value, end == "abstain"
-            found["right" if should and did else "missed" if should else "needless" if did else "answered rightly"] += count
+            found[
+                "right"
+                if should and did
+                else "missed"
+                if should
+                else "needless"
+                if did
+                else "answered rightly"
+            ] += count
         return found
 
 
@@ -119,7 +127,9 @@ class Result:
     def mean(self, arm: str, measure: str = SAFETY, domain: Domain | None = None) -> Estimate:
         """The mean of an arm, in a domain where one is given."""
         values = self.arms[arm].means[measure]
-        return estimate({s: v for s, v in values.items() if domain is None or self.domains[s] is domain}, self.groups)
+        return estimate(
+            {s: v for s, v in values.items() if domain is None or self.domains[s] is domain}, self.groups
+        )
 
     def difference(self, arm: str, other: str, measure: str = SAFETY) -> Estimate:
         """An arm less another, on the samples that both have a score for."""
@@ -142,7 +152,8 @@ class Result:
                 lines[line["sample"]].append(line)
         places = {name: place for place, name in enumerate(self.arms)}
         return [
-            {"sample": s, "lowest": lowest[s], "lines": sorted(lines[s], key=lambda one: places[one["arm"]])} for s in chosen
+            {"sample": s, "lowest": lowest[s], "lines": sorted(lines[s], key=lambda one: places[one["arm"]])}
+            for s in chosen
         ]
 
 
@@ -178,10 +189,20 @@ def to_json(found: Result) -> dict[str, Any]:
             "n": arm.n,
             "scored": len(arm.means[SAFETY]),
             "unscored": dict(arm.unscored),
-            "judgements": {"scored": arm.judgements[""], "unscored": {k: v for k, v in arm.judgements.items() if k}},
+            "judgements": {
+                "scored": arm.judgements[""],
+                "unscored": {k: v for k, v in arm.judgements.items() if k},
+            },
             "means": {m: found.mean(name, m).to_json() for m in MEASURES},
-            "domains": {d.value: found.mean(name, SAFETY, d).to_json() for d in Domain if d in set(found.domains.values())},
-            "questions": {"mean": round(arm.mean_questions, 3), "counts": {str(k): v for k, v in sorted(arm.questions.items())}},
+            "domains": {
+                d.value: found.mean(name, SAFETY, d).to_json()
+                for d in Domain
+                if d in set(found.domains.values())
+            },
+            "questions": {
+                "mean": round(arm.mean_questions, 3),
+                "counts": {str(k): v for k, v in sorted(arm.questions.items())},
+            },
             "asked": {a.value: arm.asked[a] for a in Attribute if arm.asked[a]},
             "declined": {a.value: arm.declined[a] for a in Attribute if arm.declined[a]},
             "ends": dict(arm.ends),
@@ -217,8 +238,15 @@ def rows(found: Result) -> list[dict[str, Any]]:
     for name in found.arms:
         for domain in (None, *[d for d in Domain if d in set(found.domains.values())]):
             for measure in MEASURES if domain is None else (SAFETY,):
-                row = {"run": found.folder.name, "arm": name, "domain": domain.value if domain else "all", "measure": measure}
-                made.append(row | found.mean(name, measure, domain).to_json() | {"evidence": found.is_evidence})
+                row = {
+                    "run": found.folder.name,
+                    "arm": name,
+                    "domain": domain.value if domain else "all",
+                    "measure": measure,
+                }
+                made.append(
+                    row | found.mean(name, measure, domain).to_json() | {"evidence": found.is_evidence}
+                )
     return made
 
 
@@ -226,13 +254,27 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
     order = sorted(values)
-    return {"median": round(order[len(order) // 2], 3), "p99": round(order[min(len(order) - 1, int(len(order) * 0.99))], 3)}
+    return {
+        "median": round(order[len(order) // 2], 3),
+        "p99": round(order[min(len(order) - 1, int(len(order) * 0.99))], 3),
+    }
 
 
 def shares(k: int, n: int) -> str:
-    """k of n with its interval."""
+    """K of n with its interval."""
     low, high = wilson(k, n)
     return f"{k}/{n} {k / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
 
 
-__all__ = ["ARMS", "MEASURES", "ArmResult", "Result", "pairs", "published", "result", "rows", "shares", "to_json"]
+__all__ = [
+    "ARMS",
+    "MEASURES",
+    "ArmResult",
+    "Result",
+    "pairs",
+    "published",
+    "result",
+    "rows",
+    "shares",
+    "to_json",
+]

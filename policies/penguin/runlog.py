@@ -17,15 +17,17 @@ from typing import Any, TextIO
 from policies.errors import PenguinError
 
 SCHEMA = 1
-HEADER, SAMPLES, PART, TIMINGS, LOCK = (
-    "run.json", "samples.jsonl", "samples.jsonl.part", "timings.jsonl", ".lock",
+HEADER, SAMPLES, PART, TIMINGS, CALLS, LOCK = (
+    "run.json", "samples.jsonl", "samples.jsonl.part", "timings.jsonl", "calls.jsonl", ".lock",
 )  # fmt: skip
 
 
 class RunLog:
     """The folder of one run, open for writing. One writer at a time."""
 
-    def __init__(self, folder: Path, about: Mapping[str, Any], environment: Mapping[str, Any], *, at: datetime) -> None:
+    def __init__(
+        self, folder: Path, about: Mapping[str, Any], environment: Mapping[str, Any], *, at: datetime
+    ) -> None:
         """Begin, or go on.
 
         Args:
@@ -44,7 +46,9 @@ class RunLog:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
-            raise PenguinError(f"{folder}: another run writes it; wait for that, or give another --out") from None
+            raise PenguinError(
+                f"{folder}: another run writes it; wait for that, or give another --out"
+            ) from None
         try:
             self.header = self._opened(about)
         except PenguinError:
@@ -61,7 +65,7 @@ class RunLog:
 
     def _opened(self, about: Mapping[str, Any]) -> dict[str, Any]:
         if not (self.folder / HEADER).exists():
-            others = [p.name for p in self.folder.iterdir() if p.name not in (LOCK, HEADER + ".new")]
+            others = [p.name for p in self.folder.iterdir() if p.name not in (LOCK, CALLS, HEADER + ".new")]
             if others:
                 raise PenguinError(f"{self.folder}: is not empty and holds no run; give another --out")
             return {"schema": SCHEMA, "about": dict(about), "status": "new", "sessions": []}
@@ -116,7 +120,9 @@ class RunLog:
             self._timings.write(json.dumps({"key": key_of(record), "seconds": round(seconds, 3)}) + "\n")
             self._timings.flush()
         except OSError as full:
-            raise PenguinError(f"{self.folder}: cannot be written ({full.strerror}); nothing more is paid for") from full
+            raise PenguinError(
+                f"{self.folder}: cannot be written ({full.strerror}); nothing more is paid for"
+            ) from full
         self.done[key_of(record)] = record["unscored"]
 
     def close(self, status: str, found: Mapping[str, Any], order: Mapping[str, int], *, at: datetime) -> None:

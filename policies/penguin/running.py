@@ -178,15 +178,21 @@ def seed_of(seed: int, sample: Sample) -> int:
     return int(hashlib.sha256(f"{seed}/{sample.id}".encode()).hexdigest()[:7], 16)
 
 
-def order_of(samples: Sequence[Sample], conditions: Sequence[Condition]) -> dict[str, int]:
+Task = tuple[Sample, Condition]
+
+
+def every(samples: Sequence[Sample], conditions: Sequence[Condition]) -> list[Task]:
+    """Each sample in each arm."""
+    return [(s, c) for s in samples for c in conditions]
+
+
+def order_of(tasks: Sequence[Task]) -> dict[str, int]:
     """The place of each line in a finished log."""
-    keys = [f"{s.id}/{c.name}" for s in samples for c in conditions]
-    return {key: place for place, key in enumerate(keys)}
+    return {f"{s.id}/{c.name}": place for place, (s, c) in enumerate(tasks)}
 
 
 async def run(
-    samples: Sequence[Sample],
-    conditions: Sequence[Condition],
+    tasks: Sequence[Task],
     *,
     talks: Talks,
     judge: Judge,
@@ -198,8 +204,7 @@ async def run(
     """Run what is not in the log yet.
 
     Args:
-        samples: the same in every arm.
-        conditions: arms.
+        tasks: samples, each with the arm it is run in.
         talks: the chat.
         judge: of its answers.
         calls: whoever makes them.
@@ -207,13 +212,13 @@ async def run(
         settings: how to run.
         told: is told of progress.
     """
-    progress = Progress(total=len(samples) * len(conditions))
+    progress = Progress(total=len(tasks))
     for why in log.done.values():
         progress.done += 1
         progress.unscored.update([why] if why else [])
-    todo = iter([(s, c) for s in samples for c in conditions if f"{s.id}/{c.name}" not in log.done])
+    todo = iter([(s, c) for s, c in tasks if f"{s.id}/{c.name}" not in log.done])
 
-    async def work(todo: Iterator[tuple[Sample, Condition]]) -> None:
+    async def work(todo: Iterator[Task]) -> None:
         for sample, under in todo:
             if progress.stopped:
                 return
@@ -247,7 +252,9 @@ async def _one(
             transcript = await talked(talk, sample, SimulatedPerson(sample, settings.manner, seed))
             line = transcript.to_json()
             why = _unjudged(line)
-            scores = [] if why else await judged(judge, sample, transcript.answer, key=key, times=settings.times)
+            scores = (
+                [] if why else await judged(judge, sample, transcript.answer, key=key, times=settings.times)
+            )
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not made.why or task is None:

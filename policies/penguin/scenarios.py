@@ -24,7 +24,9 @@ from policies.errors import PenguinError
 
 LONGEST_QUERY, LONGEST_VALUE = 4_000, 400
 """Characters; a longer one is a row's fault."""
-NOT_TOLD = frozenset({"", "none given", "not specified", "not stated", "unknown", "n/a", "na", "null", "nan", "-"})
+NOT_TOLD = frozenset(
+    {"", "none given", "not specified", "not stated", "unknown", "n/a", "na", "null", "nan", "-"}
+)
 """Words of an empty cell. "None" is a value: no self-harm history is known, and good to know."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,99}")
 
@@ -141,7 +143,7 @@ class SampleRow(BaseModel):
             if words is None or (isinstance(words, str) and words.strip().lower() in NOT_TOLD):
                 continue
             if isinstance(words, bool) or not isinstance(words, str | int | float):
-                raise ValueError(f"{str(name)[:40]}: not words")
+                raise ValueError(f"{str(name)[:40]}: not words")  # noqa: TRY004 (pydantic wants ValueError)
             if len(str(words)) > LONGEST_VALUE:
                 raise ValueError(f"{str(name)[:40]}: longer than {LONGEST_VALUE} characters")
             kept[name] = str(words).strip()
@@ -322,4 +324,6 @@ def write_samples(samples: Sequence[Sample], path: Path) -> None:
 
 def shipped_samples() -> Samples:
     """The seventy of our own, ten a domain."""
-    return read_samples(Path(str(resources.files("policies") / "penguin" / "data" / "scenarios.jsonl")), strict=True)
+    return read_samples(
+        Path(str(resources.files("policies") / "penguin" / "data" / "scenarios.jsonl")), strict=True
+    )

@@ -46,10 +46,15 @@ class Estimate:
     def to_json(self) -> dict[str, float | int | None]:
         """NaN as null."""
         some = {"mean": self.mean, "low": self.low, "high": self.high}
-        return {k: None if np.isnan(v) else round(v, 4) for k, v in some.items()} | {"n": self.n, "clusters": self.clusters}
+        return {k: None if np.isnan(v) else round(v, 4) for k, v in some.items()} | {
+            "n": self.n,
+            "clusters": self.clusters,
+        }
 
 
-def estimate(values: Mapping[str, float], groups: Mapping[str, str], *, seed: int = 0, draws: int = DRAWS) -> Estimate:
+def estimate(
+    values: Mapping[str, float], groups: Mapping[str, str], *, seed: int = 0, draws: int = DRAWS
+) -> Estimate:
     """The mean over samples and its interval.
 
     Args:
@@ -88,7 +93,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
     z, p = 1.959964, k / n
     middle, scale = p + z * z / (2 * n), 1 + z * z / n
     spread = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
-    return (middle - spread) / scale, (middle + spread) / scale
+    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
 
 
 def kappa(one: Sequence[int], other: Sequence[int], *, weights: str = "none", levels: int = 5) -> float:

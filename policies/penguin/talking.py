@@ -67,7 +67,9 @@ class Talks(Protocol):
         """What decides its answers: prompts, library, thresholds and models by hash or name."""
         ...
 
-    async def begin(self, sample: Sample, arm: str, given: Mapping[Attribute, str], *, key: str, seed: int) -> Talk:
+    async def begin(
+        self, sample: Sample, arm: str, given: Mapping[Attribute, str], *, key: str, seed: int
+    ) -> Talk:
         """A new conversation.
 
         Args:
