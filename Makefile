@@ -56,6 +56,7 @@ prove: $(VENV)/dev-made
 	@$(BIN)/python -m tests.prove_privacy
 	@$(BIN)/python -m tests.prove_retention
 	@$(BIN)/python -m tests.prove_planning
+	@$(BIN)/python -m tests.prove_penguin
 	@WHOLE_TESTS=1 $(BIN)/python -m pytest -q tests/models/test_conversations_with_a_model.py
 
 train: $(VENV)/dev-made

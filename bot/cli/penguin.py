@@ -92,6 +92,22 @@ def chosen_samples(path: Path | None, *, strict: bool, limit: int) -> Samples:
 # ----------------------------------------------------------------------------------------------- running
 
 
+def _used(calls: Calls, book: CallBook | None, limits: Limits) -> dict[str, Any]:
+    """What a run took: of all its sessions, and of this one."""
+    spent = calls.spent()
+    used: dict[str, Any] = {
+        "calls": book.recorded if book is not None else 0,
+        "prompt_tokens": book.recorded_prompt if book is not None else 0,
+        "completion_tokens": book.recorded_completion if book is not None else 0,
+        "calls_in_this_session": spent.calls,
+        "answered_from_the_book": spent.replayed,
+    }
+    if any(limits.price):
+        used["cost"] = round(_cost(used["prompt_tokens"], used["completion_tokens"], limits.price), 4)
+        used["price_of_a_million_tokens"] = list(limits.price)
+    return used
+
+
 def limits_of(price: tuple[float, float] | None, max_calls: int, max_cost: float) -> Limits:
     """When a run stops by itself."""
     if max_cost and price is None:
@@ -376,14 +392,10 @@ def _performed(  # noqa: PLR0917
             else "done"
         )
     finally:
-        spent = calls.spent()
         log.close(
             status,
             {
-                "usage": {
-                    "calls_in_this_session": spent.calls, "answered_from_the_book": spent.replayed,
-                    "prompt_tokens": spent.prompt_tokens, "completion_tokens": spent.completion_tokens,
-                },
+                "usage": _used(calls, book, limits),
                 "models_as_returned": dict(book.served) if book is not None else {},
                 "failures": {str(k or "no answer"): v for k, v in book.failed.items()} if book is not None else {},
                 "unscored": dict(progress.unscored),

@@ -99,6 +99,8 @@ class CallBook:
         self._answers = dict(answers or {})
         self._pause, self._rng = first_pause, random.Random()
         self._calls = self._replayed = self._under_way = self._prompt = self._completion = 0
+        self.recorded = self.recorded_prompt = self.recorded_completion = 0
+        """Completions in the book, of all sessions, and their tokens as returned."""
         self.failed: Counter[int] = Counter()
         self.served: Counter[str] = Counter()
         self.asked: dict[str, dict[str, Any]] = {}
@@ -138,10 +140,16 @@ class CallBook:
                 raise PenguinError(
                     f"{self._path}, line {number}: damaged; take the line out and run again"
                 ) from None
-            if raw.get("model"):
-                self.served[raw["model"]] += 1
+            self._added(raw)
             at += len(line)
         return at
+
+    def _added(self, line: Mapping[str, Any]) -> None:
+        self.recorded += 1
+        self.recorded_prompt += line.get("in", 0)
+        self.recorded_completion += line.get("out", 0)
+        if line.get("model"):
+            self.served[line["model"]] += 1
 
     def close(self) -> None:
         """Close the files."""
@@ -205,6 +213,7 @@ class CallBook:
     def _kept(self, name: str) -> Mapping[str, Any] | None:
         if name in self._answers:
             line = self._answers.pop(name)
+            self._added(line)
             self._write({"id": name, **line})
             return line
         place = self._known.get(name)
@@ -284,8 +293,7 @@ class CallBook:
     def _note(self, name: str, line: dict[str, Any]) -> None:
         self._prompt += line.get("in", 0)
         self._completion += line.get("out", 0)
-        if line.get("model"):
-            self.served[line["model"]] += 1
+        self._added(line)
         if name:
             self._write({"id": name, **line})
 

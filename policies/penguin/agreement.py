@@ -143,16 +143,19 @@ def read_ratings(path: Path) -> Ratings:
 
 
 def read_key(folder: Path) -> dict[str, str]:
-    """What each item of a run's sheet is.
+    """What each item of a run's sheet is; nothing where no sheet was made, and items are named as sample/arm.
 
     Raises:
-        PenguinError: no sheet was made of this run.
+        PenguinError: the key is damaged.
     """
+    path = folder / KEY
+    if not path.exists():
+        return {}
     try:
-        found: dict[str, str] = json.loads((folder / KEY).read_text(encoding="utf-8"))
+        found: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise PenguinError(
-            f"{folder}: no sheet was made of this run ('raise-chat penguin sheet' makes one)"
+            f"{path}: cannot be read; make the sheet again, or name items as sample/arm"
         ) from None
     return found
 
@@ -206,12 +209,14 @@ def agreement(
     made = []
     for dimension in Dimension:
         items = [
-            (judged[dimension][key[item]], _median(list(by.values())), by)
+            (judged[dimension][key.get(item, item)], _median(list(by.values())), by)
             for item, by in sorted(ratings.grades[dimension].items())
-            if item in key and key[item] in judged[dimension]
+            if key.get(item, item) in judged[dimension]
         ]
         if not items:
-            raise PenguinError("no rated item was judged in this run: is it the run the sheet was made of?")
+            raise PenguinError(
+                "no rated item was judged in this run: is it the run the sheet was made of? Items are those of its sheet, or sample/arm"
+            )
         raters = sorted({r for _, _, by in items for r in by})
         measures = {
             name: _with_interval(items, measure, seed)

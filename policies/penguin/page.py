@@ -213,13 +213,13 @@ def _run(found: Result, *, several: bool) -> dict[str, Any]:
     }
 
 
-def _usage(usage: Mapping[str, int], failures: Mapping[str, int]) -> str:
-    if not usage.get("calls_in_this_session") and not usage.get("answered_from_the_book"):
+def _usage(usage: Mapping[str, Any], failures: Mapping[str, int]) -> str:
+    if not usage.get("calls"):
         return "No calls were made."
-    told = (
-        f"Last session: {usage['calls_in_this_session']:,} calls made and {usage['answered_from_the_book']:,} taken from those paid for before; "
-        f"{usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out."
-    )
+    told = f"{usage['calls']:,} calls, {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out, as the endpoint counted."
+    if "cost" in usage:
+        rate = usage["price_of_a_million_tokens"]
+        told += f" That is {usage['cost']:,.2f} at {rate[0]:g} and {rate[1]:g} a million tokens in and out."
     refused = ", ".join(f"{v} × {k}" for k, v in failures.items())
     return told + (f" Refused or failed at first: {refused}." if refused else "")
 

@@ -169,7 +169,7 @@ async def from_posts(
             continue
         kept[sample.id] = sample
         funnel.stages["kept"] += 1
-        funnel.told_kept.update(sample.profile)
+        funnel.told_kept.update(list(sample.profile))
         funnel.domains_kept[sample.domain] += 1
     return list(kept.values()), funnel
 
@@ -206,7 +206,7 @@ async def _one(  # noqa: PLR0917
     domain = Domain(made["domain"])
     profile = {a: str(made[a.value]).strip()[:400] for a in Attribute if made.get(a.value)}
     funnel.stages["asks for advice"] += 1
-    funnel.told.update(profile)
+    funnel.told.update(list(profile))
     funnel.domains[domain] += 1
     if len(profile) < least:
         funnel.lost[f"tells fewer than {least} attributes"] += 1

@@ -195,7 +195,7 @@ class Samples:
 def fault(bad: ValidationError, *, file: str, line: int) -> BadRow:
     """The first thing wrong with a row, its value left out."""
     first = bad.errors(include_input=False, include_url=False, include_context=False)[0]
-    where = ".".join(str(part)[:40] for part in first["loc"]) or "row"
+    where = ".".join(str(part)[:40] for part in first["loc"] if part != "[key]") or "row"
     return BadRow(file=file, line=line, field=where, problem=first["msg"].removeprefix("Value error, "))
 
 

@@ -93,7 +93,7 @@ def wilson(k: int, n: int) -> tuple[float, float]:
     z, p = 1.959964, k / n
     middle, scale = p + z * z / (2 * n), 1 + z * z / n
     spread = z * float(np.sqrt(p * (1 - p) / n + z * z / (4 * n * n)))
-    return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
+    return 0.0 if k == 0 else (middle - spread) / scale, 1.0 if k == n else (middle + spread) / scale
 
 
 def kappa(one: Sequence[int], other: Sequence[int], *, weights: str = "none", levels: int = 5) -> float:

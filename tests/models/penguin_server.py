@@ -161,7 +161,7 @@ class PenguinServer(ModelServer):
         post = data["post"]
         found: dict[str, Any] = {a.value: None for a in Attribute}
         for a in Attribute:
-            match = re.search(rf"{a.value}=([^;]+);", post)
+            match = re.search(rf"{a.value.replace('_', ' ')}=([^;]+);", post)
             found[a.value] = match[1] if match else None
         asks = "?" in post
         return json.dumps(
