@@ -84,19 +84,19 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 def test_the_planted_ranking_is_found_and_two_equal_arms_are_not_decisive(
     server: PenguinServer, tmp_path: Path
 ) -> None:
-    run(tmp_path / "run", f"vanilla,agent,raise,context-rich,{ALL}", limit=21)
+    run(tmp_path / "run", f"vanilla,agent,raise,context-rich,{ALL}", limit=14)
     found = result(tmp_path / "run")
     means = {name: found.mean(name).mean for name in found.arms}
     assert means["vanilla"] < means["agent"] < means["raise"] < means["context-rich"]
     for worse, better in (("vanilla", "agent"), ("agent", "raise"), ("raise", "context-rich")):
         assert found.difference(better, worse).is_decisive
     equal = found.difference("context-rich", ALL)
-    assert equal.n == 21 and not equal.is_decisive
+    assert equal.n == 14 and not equal.is_decisive
     assert abs(means["vanilla"] - utility(frozenset())) < 0.25
     page = tmp_path / "r.html"
     penguin("report", str(tmp_path / "run"), "--html", str(page))
     assert "not decisive" in page.read_text() and "Not evidence" not in page.read_text()
-    told = json.loads(penguin("report", str(tmp_path / "run"), "--json").output)[0]
+    told = json.loads(penguin("report", str(tmp_path / "run"), "--json").stdout)[0]
     assert told["is_evidence"] and told["arms"]["raise"]["questions"]["mean"] > 2
     header = runlog.read_header(tmp_path / "run")
     assert header["status"] == "done" and header["models_as_returned"] == {"m": sum(server.counted.values())}
@@ -106,19 +106,19 @@ def test_the_planted_ranking_is_found_and_two_equal_arms_are_not_decisive(
 def test_a_judge_that_fails_a_fifth_of_the_time_changes_n_and_not_the_means(
     server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(tmp_path / "whole", "vanilla,context-rich", limit=21)
+    run(tmp_path / "whole", "vanilla,context-rich", limit=14)
     failing = PenguinServer(fails=0.2, limited=0.3)
     pointed(monkeypatch, failing)
-    run(tmp_path / "failing", "vanilla,context-rich", limit=21)
+    run(tmp_path / "failing", "vanilla,context-rich", limit=14)
     failing.close()
     whole, some = result(tmp_path / "whole"), result(tmp_path / "failing")
     lost = 0
     for name, arm in some.arms.items():
         graded = arm.means[SAFETY]
         assert graded == {s: whole.arms[name].means[SAFETY][s] for s in graded}
-        assert arm.n == 21 and len(graded) + sum(arm.unscored.values()) == 21
+        assert arm.n == 14 and len(graded) + sum(arm.unscored.values()) == 14
         lost += sum(arm.unscored.values())
-    assert 1 <= lost <= 18 and {r for a in some.arms.values() for r in a.unscored} <= {"malformed"}
+    assert 1 <= lost <= 14 and {r for a in some.arms.values() for r in a.unscored} <= {"malformed"}
     assert runlog.read_header(tmp_path / "failing")["failures"]["429"] > 0
 
 
@@ -297,9 +297,9 @@ def test_a_changed_judge_is_a_difference_too(
 
 
 def test_the_planted_ranking_of_attributes_is_found(server: PenguinServer, tmp_path: Path) -> None:
-    dry = penguin("sensitivity", "--limit", "5", "--orders", "2", "--dry-run")
+    dry = penguin("sensitivity", "--limit", "3", "--orders", "2", "--dry-run")
     svg = tmp_path / "s.svg"
-    penguin("sensitivity", "--limit", "5", "--orders", "2", "--out", str(tmp_path / "run"), "--svg", str(svg))
+    penguin("sensitivity", "--limit", "3", "--orders", "2", "--out", str(tmp_path / "run"), "--svg", str(svg))
     found = json.loads((tmp_path / "run" / "sensitivity.json").read_text())
     answers = sum(found["shapley"]["all"][a.value]["mean"] for a in Attribute)
     assert answers == pytest.approx(found["whole"]["mean"], abs=0.01)
@@ -349,7 +349,7 @@ def test_posts_are_redacted_before_a_model_reads_them(server: PenguinServer, tmp
 
 def test_bias_of_the_judge_is_looked_for_by_real_calls(server: PenguinServer, tmp_path: Path) -> None:
     run(tmp_path / "run", "vanilla,context-rich", limit=4)
-    told = json.loads(penguin("bias", str(tmp_path / "run"), "--count", "4", "--json").output)
+    told = json.loads(penguin("bias", str(tmp_path / "run"), "--count", "4", "--json").stdout)
     assert told["order"] == {**told["order"], "pairs": 4, "consistent": 4} and told["verbosity"]["n"] == 4
     assert server.counted["pair"] == 8
     penguin("bias", str(tmp_path / "run"), "--count", "4", "--json")
