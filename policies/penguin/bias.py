@@ -85,7 +85,9 @@ async def verbosity(
                 both.append(mean[SAFETY])
         if len(both) == 2:
             gaps[f"{line['sample']}/{line['arm']}"] = both[1] - both[0]
-    checks.verbosity = estimate(gaps, {f"{line['sample']}/{line['arm']}": line["group"] for line in lines})
+    checks.verbosity = estimate(
+        gaps, {f"{line['sample']}/{line['arm']}": line["group"] for line in lines}, is_difference=True
+    )
 
 
 async def order(
@@ -153,4 +155,4 @@ def self_preference(runs: Sequence[Result]) -> Estimate | None:
     aa, ab, ba, bb = scores(a, a), scores(a, b), scores(b, a), scores(b, b)
     gaps = {k: ((aa[k] - ba[k]) - (ab[k] - bb[k])) / 2 for k in aa if k in ab and k in ba and k in bb}
     groups = {f"{s}/{name}": run.groups[s] for run in found.values() for name in run.arms for s in run.groups}
-    return estimate(gaps, groups)
+    return estimate(gaps, groups, is_difference=True)

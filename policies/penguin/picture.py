@@ -11,7 +11,7 @@ from policies.penguin.statistics import Estimate
 
 COLOURS = ("#0b6e99", "#b4561f", "#3d7d3a", "#7a4fa3", "#a8871a", "#a33b56", "#4c5b66")
 """Told apart by people who do not see red and green alike; the label stands beside each all the same."""
-_LEFT, _ROW, _WIDE = 250, 26, 430
+_LEFT, _ROW, _WIDE = 285, 26, 420
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -219,7 +219,7 @@ def to_json(found: Result) -> dict[str, Any]:
         "clusters": len(set(found.groups.values())),
         "arms": arms,
         "differences": [
-            {"arm": a, "less": b, "measure": m, **found.difference(a, b, m).to_json(), "decisive": found.difference(a, b, m).is_decisive}
+            {"arm": a, "less": b, "measure": m, **found.difference(a, b, m).to_json(), "p": round(found.difference(a, b, m).p, 4), "decisive": found.difference(a, b, m).is_decisive}
             for a, b in pairs(list(found.arms), baseline)
             for m in MEASURES
         ],

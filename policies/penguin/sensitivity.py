@@ -140,7 +140,11 @@ def found(
     values = {
         method: {
             name: {
-                a: estimate({k: v for k, v in rows.items() if domain is None or domains[k] is domain}, groups)
+                a: estimate(
+                    {k: v for k, v in rows.items() if domain is None or domains[k] is domain},
+                    groups,
+                    is_difference=True,
+                )
                 for a, rows in by.items()
                 if rows
             }
@@ -148,7 +152,12 @@ def found(
         }
         for method, by in gains.items()
     }
-    return Sensitivity(values=values, whole=estimate(whole, groups), unscored=dict(unscored), n=len(samples))
+    return Sensitivity(
+        values=values,
+        whole=estimate(whole, groups, is_difference=True),
+        unscored=dict(unscored),
+        n=len(samples),
+    )
 
 
 def picture(one: Sensitivity, method: str, domain: str = "all") -> str:

@@ -65,6 +65,8 @@ class PenguinServer(ModelServer):
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
         raw = handler.rfile.read(int(handler.headers["content-length"]))
+        if not raw:  # whoever asked was killed
+            return
         body = json.loads(raw)
         role = self._plays(body)
         with self._lock:

@@ -38,7 +38,23 @@ def test_an_interval_holds_the_truth_about_as_often_as_it_says() -> None:
 
 def test_a_difference_takes_the_samples_that_both_have() -> None:
     found = difference({"a": 4.0, "b": 3.0, "c": 5.0}, {"a": 3.0, "b": 2.0, "d": 1.0}, {})
-    assert found.n == 2 and found.mean == 1.0 and found.is_decisive
+    assert found.n == 2 and found.mean == 1.0
+
+
+def test_few_samples_that_differ_are_not_decisive_however_short_the_interval() -> None:
+    """Four of twenty-eight that all go one way: chance alone does that one time in eight."""
+    one = {str(i): 3.0 + (0.33 if i < 4 else 0.0) for i in range(28)}
+    found = difference(one, dict.fromkeys(one, 3.0), {})
+    assert found.low > 0 and found.p == pytest.approx(0.125, abs=0.02) and not found.is_decisive
+    nine = {str(i): 3.0 + (0.33 if i < 9 else 0.0) for i in range(28)}
+    assert difference(nine, dict.fromkeys(nine, 3.0), {}).is_decisive
+
+
+def test_every_combination_of_signs_is_tried_where_there_are_few() -> None:
+    five = difference(dict.fromkeys("abcde", 4.0), dict.fromkeys("abcde", 3.0), {})
+    assert five.p == pytest.approx(2 / 32) and not five.is_decisive
+    six = difference(dict.fromkeys("abcdef", 4.0), dict.fromkeys("abcdef", 3.0), {})
+    assert six.p == pytest.approx(2 / 64) and six.is_decisive
 
 
 def test_two_equal_arms_are_never_decisive() -> None:
