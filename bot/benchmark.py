@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from pydantic import SecretStr
 from bot.assembly import assemble
 from bot.conversation import Conversation
 from bot.errors import SettingsError
-from bot.messages import messages
 from bot.models.connect import endpoint
 from bot.models.recorded import CallBook
 from bot.models.usage import Role
@@ -66,8 +65,11 @@ class HeadlessTalk:
         self._conversation = conversation
 
     async def say(self, text: str) -> Sequence[Heard]:
-        """As `Talk.say`."""
-        return [heard(w) async for w in self._conversation.receive(text) if not w.is_partial]
+        """As `Talk.say`. What is asked beside a turn is waited for, so that the next one comes out the same each time."""
+        moves = [heard(w) async for w in self._conversation.receive(text) if not w.is_partial]
+        await self._conversation.settled()
+        roles = tuple(sorted(role.value for role in self._conversation.fell_back))
+        return [*moves[:-1], replace(moves[-1], fell_back=roles)] if moves else []
 
     async def leave(self) -> None:
         """As `Talk.leave`."""
@@ -84,8 +86,6 @@ def heard(words: Words) -> Heard:
     more: dict[str, Any] = {
         k: v for k, v in words.fields.items() if k in ("domain", "stakes", "sufficiency", "used")
     }
-    if words.move == "answer" and messages()["model_away"] in words.text:
-        more["fell_back"] = True
     return Heard(
         move=words.move,
         text=text,
@@ -189,7 +189,9 @@ def bench(
         )
         found, name = _judge(grader, book)
         try:
-            yield Bench(HeadlessTalks(parts, under, country=country), found, lambda: _closed(parts, name))
+            yield Bench(
+                HeadlessTalks(parts, under, country=country), found, lambda: _closed(parts, name, book)
+            )
         finally:
             encoder.built_in().remember(0)
             if isinstance(parts.detector, Detector):
@@ -248,7 +250,9 @@ def _judge(settings: Settings | None, book: CallBook | None) -> tuple[Judge, Any
     return ModelJudge(PlanningModel(found, seconds=SECONDS)), found
 
 
-async def _closed(parts: Parts, judge: Any) -> None:
+async def _closed(parts: Parts, judge: Any, book: CallBook | None) -> None:
+    if book is not None:
+        await book.drained()
     for one in (parts.endpoint, judge):
         if one is not None:
             with suppress(Exception):

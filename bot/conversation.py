@@ -22,7 +22,7 @@ from bot.escalation import Referral
 from bot.keeping import Outbox, TurnRecord, new_session_id
 from bot.models import vocabulary
 from bot.models.protocol import Draft
-from bot.models.usage import Budget
+from bot.models.usage import Budget, Role
 from bot.moves import (
     AnswerMove,
     Ask,
@@ -136,6 +136,8 @@ class Conversation:
         self._second = Second()
         self._recent: deque[str] = deque(maxlen=RECENT)
         self._running: _Turn | None = None
+        self.fell_back: frozenset[Role] = frozenset()
+        """What the built-in model did in the last turn in the place of an outside one that failed."""
 
     def _wait(self, seconds: float) -> float:
         """How long a wait of so many seconds may be here."""
@@ -269,6 +271,11 @@ class Conversation:
             if self._running.in_flight is not None:
                 self._running.in_flight.cancel()
 
+    async def settled(self) -> None:
+        """Until everything that was asked beside the last turn has come: a benchmark waits, as nobody else does."""
+        if self._second.task is not None:
+            await asyncio.wait({self._second.task})
+
     def leave(self) -> None:
         """The person has gone or withdrawn: everything under way for them is cancelled."""
         self.stop()
@@ -344,6 +351,7 @@ class Conversation:
             if turn.looking is not None:
                 turn.looking.add_done_callback(_swallow)
             self._recent.append(text[:RECENT_CHARACTERS])
+            self.fell_back = frozenset(turn.budget.fell_back)
             spent = turn.budget.spent()
             if spent:
                 self._session = replace(self._session, model_tokens=self._session.model_tokens + spent)
@@ -749,7 +757,7 @@ class Conversation:
         shown = ""
         async with aclosing(composing) as pieces:
             while draft is None and failed is None:
-                coming = asyncio.ensure_future(_next(pieces))
+                coming = asyncio.ensure_future(_next(pieces, within=self._wait(MODEL_SECONDS)))
                 async for words in self._while_waiting(coming, turn):
                     yield words
                 try:
@@ -790,7 +798,7 @@ class Conversation:
         return bool(before) and self._parts.guard.refuse((before + sentence).strip()) is not None
 
 
-async def _next(pieces: AsyncIterator[_Result]) -> _Result:
+async def _next(pieces: AsyncIterator[_Result], *, within: float) -> _Result:
     """The next piece, within the longest that any model may take.
 
     Raises:
@@ -798,7 +806,7 @@ async def _next(pieces: AsyncIterator[_Result]) -> _Result:
         TimeoutError: it took too long.
     """
     try:
-        async with asyncio.timeout(MODEL_SECONDS):
+        async with asyncio.timeout(within):
             return await anext(pieces)
     except StopAsyncIteration:
         raise ModelUnavailable("it ended without an answer") from None

@@ -81,6 +81,8 @@ def kills(count: int) -> None:
             f"killed {cut} times: {once} calls in an unbroken run, {made} with the kills: {made - once} were in flight (at most {AT_ONCE} a kill), "
             f"none recorded was made again; same samples: {same}; in {time.monotonic() - began:.0f} s"
         )
+        names = [json.loads(line)["id"] for line in (folder / "cut" / runlog.CALLS).read_text().splitlines()]
+        assert len(names) == len(set(names)) == once, "a call that was recorded was made again"
         assert cut == count and same and 0 <= made - once <= AT_ONCE * cut
 
 
@@ -110,7 +112,7 @@ def wall(count: int) -> None:
             f"{count} samples in three arms, {LATENCY * 1000:.0f} ms a call, {AT_ONCE} at once: {made} calls in {took:.0f} s; "
             f"calls x latency / concurrency is {ideal:.0f} s; ratio {took / ideal:.2f}; most under way together {server.most_at_once}"
         )
-        assert server.most_at_once <= AT_ONCE
+        assert server.most_at_once <= AT_ONCE and took / ideal <= 1.3
 
 
 def memory(count: int) -> None:

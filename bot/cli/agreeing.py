@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,14 @@ def agreement(*, human: Path, run: Path, as_json: bool) -> int:
     ratings = agreeing.read_ratings(human)
     told_bad(Samples((), ratings.bad))
     made = agreeing.agreement(ratings, agreeing.read_key(run), agreeing.judge_grades(run))
+    is_evidence = result(run).is_evidence
     if as_json:
-        click.echo(json.dumps([one.to_json() for one in made], indent=1))
+        click.echo(json.dumps([one.to_json() | {"is_evidence": is_evidence} for one in made], indent=1))
         return 0
+    if not is_evidence:
+        click.echo(HEURISTIC)
     click.echo(
-        f"{len(ratings.raters())} people; the judge against their median; intervals by a bootstrap over items"
+        f"{len(ratings.raters())} people; kappa against each, averaged; correlations with their median; intervals by a bootstrap over items"
     )
     for one in made:
         click.echo(f"\n{one.dimension.value.replace('_', ' ')} (n {next(iter(one.measures.values())).n})")
@@ -118,17 +122,19 @@ def bias(*, runs: tuple[Path, ...], judge: str, count: int, concurrency: int, as
         asyncio.run(biases.verbosity(some, samples, HeuristicJudge(), checks))
     else:
         click.echo(f"about {2 * len(some) + 2 * count} calls", err=True)
-        book = CallBook(runs[0] / "bias-calls.jsonl", at_once=concurrency)
-        try:
-            asyncio.run(_asked(grader, book, some, lines, samples, checks, count))
-        finally:
-            book.close()
+        with runlog.Hold(runs[0]):
+            book = CallBook(runs[0] / "bias-calls.jsonl", at_once=concurrency)
+            try:
+                asyncio.run(_asked(grader, book, some, lines, samples, checks, count))
+            finally:
+                book.close()
     own = biases.self_preference([result(r) for r in runs]) if len(runs) > 1 else None
-    told = checks.to_json() | {"self_preference": own.to_json() if own else None}
+    is_evidence = found.is_evidence and grader is not None
+    told = checks.to_json() | {"self_preference": own.to_json() if own else None, "is_evidence": is_evidence}
     if as_json:
         click.echo(json.dumps(told, indent=1))
         return 0
-    if not found.is_evidence and grader is None:
+    if not is_evidence:
         click.echo(HEURISTIC)
     if checks.verbosity is not None:
         verdict = "" if checks.verbosity.is_decisive else "   not decisive"
@@ -181,6 +187,7 @@ async def _asked(  # noqa: PLR0917
                 raise
             raise PenguinError(f"{made.why}; what was paid for is kept: run this again") from None
         finally:
+            await book.drained()
             await found.close()
 
 
@@ -254,15 +261,22 @@ def sensitivity_(
         named=str(path) if path else "the seventy that ship", is_quiet=as_json, kind="sensitivity", more={"orders": orders},
     )  # fmt: skip
     found = sensitivity.found(samples.samples, runlog.records(ran.folder), orders, seed)
+    is_evidence = runlog.read_header(ran.folder)["about"]["judge"]["kind"] == "model"
     if svg is not None:
-        write(svg, standing_alone(sensitivity.picture(found, "shapley")))
-    write(ran.folder / "sensitivity.json", json.dumps(found.to_json(), indent=1) + "\n")
+        write(
+            svg,
+            standing_alone(
+                sensitivity.picture(found, "shapley"),
+                note="" if is_evidence else "not evidence: a heuristic graded",
+            ),
+        )
+    told = json.dumps(found.to_json() | {"is_evidence": is_evidence}, indent=1)
+    write(ran.folder / "sensitivity.json", told + "\n")
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
+        click.echo(told)
         return 0
-    heuristic = runlog.read_header(ran.folder)["about"]["judge"]["kind"] != "model"
     told_sensitivity(found)
-    if heuristic:
+    if not is_evidence:
         click.echo(HEURISTIC)
     click.echo(f"\nby domain in {ran.folder}/sensitivity.json" + (f"; drawn in {svg}" if svg else ""))
     return 0
@@ -287,18 +301,17 @@ def told_sensitivity(found: sensitivity.Sensitivity) -> None:
         click.echo(f"without a score, and counted for nothing: {dict(found.unscored)}")
 
 
-def standing_alone(svg: str) -> str:
-    """A picture of the page as a file of its own."""
+def standing_alone(svg: str, *, note: str = "") -> str:
+    """A picture of the page as a file of its own, with a word on what it is worth."""
     style = (
         "<style>:root{--page:#fff}text{font:13px system-ui,sans-serif;fill:#1d2b36}.dim{fill:#56646f}.grid{stroke:#d5dee4;fill:none}"
         ".zero{stroke:#56646f;fill:none;stroke-dasharray:4 3}</style><rect width='100%' height='100%' fill='#fff'/>"
     )
-    return (
-        svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
-            "<title>", style + "<title>", 1
-        )
-        + "\n"
+    words = f'<text class="dim" x="10" y="{16}">{escape(note)}</text>' if note else ""
+    whole = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
+        "<title>", style + "<title>", 1
     )
+    return whole.replace("</svg>", words + "</svg>") + "\n"
 
 
 # ----------------------------------------------------------------------------------------------- replaying
@@ -323,17 +336,27 @@ def replay_(*, run: Path, limit: int) -> int:
             f"{run}: its completions ({runlog.CALLS}) are not there; without them nothing can be decided again"
         )
     unsent = "http://127.0.0.1:9/v1"
+    roles = about["talks"].get("models") or {}
     settings = settings.model_copy(
         update={
             "model_base_url": unsent if model != "built-in" else "",
             "judge_base_url": unsent if judge != "heuristic" else "",
+            "model": model if model != "built-in" else "",
+            **{
+                f"model_{role}": roles.get(role, "")
+                for role in ("assess", "interview", "answer", "risk", "embed")
+            },
         }
     )
     book = CallBook(run / runlog.CALLS, sends=False, is_kept=True) if has_book else None
     changed: dict[str, Any] = {}
     try:
         with bench(
-            settings, book, model=model, judge=judge, country=about["talks"]["country"] or None
+            settings,
+            book,
+            model="built-in" if model == "built-in" else "",
+            judge=judge,
+            country=about["talks"]["country"] or None,
         ) as made:
             now_about = {"talks": dict(made.talks.about()), "judge": dict(made.judge.about())}
             for part, told in now_about.items():

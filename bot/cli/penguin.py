@@ -297,6 +297,8 @@ def perform_tasks(
     if needy and not under.model_base_url:
         raise PenguinError(f"arm {needy[0]!r} lets a model choose: set RAISE_MODEL_BASE_URL and --model")
     has_calls = bool(under.model_base_url or grader is not None)
+    if batch_out is not None and (limits.calls or limits.cost):
+        raise click.UsageError("--batch-out sends nothing: --max-calls and --max-cost have nothing to stop")
     if batch_out is not None and not has_calls:
         raise PenguinError("--batch-out: nothing here calls a model; name one with --model or --judge")
     digest = hashlib.sha256(
@@ -308,48 +310,54 @@ def perform_tasks(
         / f"{kind}-{_short(digest, names, model, judge, settings, under.model, country, more)}"
     )
     batch = batch_answers(list(batch_in))
-    book = (
-        CallBook(
-            folder / runlog.CALLS, at_once=concurrency, limits=limits, sends=batch_out is None, answers=batch
-        )
-        if has_calls and ((folder / runlog.HEADER).exists() or _may_begin(folder))
-        else None
-    )
-    if book is not None:
-        book.broken_off = "batch" if batch_out is not None else "budget"
-    try:
-        with bench(found, book, model=model, judge=judge, country=country) as made:
-            about = {
-                "samples": {
-                    "from": named,
-                    "sha256": digest,
-                    "n": len(samples.samples),
-                    "left_out": len(samples.bad),
-                },
-                "arms": names,
-                "seed": settings.seed,
-                "times": settings.times,
-                "manner": settings.manner.value,
-                "talks": made.talks.about(),
-                "judge": made.judge.about(),
-                **(more or {}),
-            }
-            log = runlog.RunLog(folder, about, environment(), at=now())
-            if not is_quiet:
-                _told_start(
-                    tasks, log, settings, limits, made.judge.is_evidence, bool(under.model_base_url), folder
-                )
-            return _performed(
-                tasks, made, book, log, settings, concurrency, limits, batch_out, is_quiet=is_quiet
+    with runlog.Hold(folder) as hold:
+        book = (
+            CallBook(
+                folder / runlog.CALLS,
+                at_once=concurrency,
+                limits=limits,
+                sends=batch_out is None,
+                answers=batch,
             )
-    finally:
+            if has_calls
+            else None
+        )
         if book is not None:
-            book.close()
-
-
-def _may_begin(folder: Path) -> bool:
-    """Whether a folder is empty but for what we put there: a book is not begun in somebody else's."""
-    return not folder.exists() or all(p.name in (runlog.CALLS, runlog.LOCK) for p in folder.iterdir())
+            book.broken_off = "batch" if batch_out is not None else "budget"
+        try:
+            with bench(found, book, model=model, judge=judge, country=country) as made:
+                about = {
+                    "samples": {
+                        "from": named,
+                        "sha256": digest,
+                        "n": len(samples.samples),
+                        "left_out": len(samples.bad),
+                    },
+                    "arms": names,
+                    "seed": settings.seed,
+                    "times": settings.times,
+                    "manner": settings.manner.value,
+                    "talks": made.talks.about(),
+                    "judge": made.judge.about(),
+                    **(more or {}),
+                }
+                log = runlog.RunLog(hold, about, environment(), at=now())
+                if not is_quiet:
+                    _told_start(
+                        tasks,
+                        log,
+                        settings,
+                        limits,
+                        made.judge.is_evidence,
+                        bool(under.model_base_url),
+                        folder,
+                    )
+                return _performed(
+                    tasks, made, book, log, settings, concurrency, limits, batch_out, is_quiet=is_quiet
+                )
+        finally:
+            if book is not None:
+                book.close()
 
 
 def _performed(  # noqa: PLR0917
@@ -407,8 +415,9 @@ def _performed(  # noqa: PLR0917
         click.echo("", err=True)
     if progress.waiting and batch_out is not None and book is not None:
         wrote = write_requests(book.asked, batch_out)
+        where = " and ".join(f"{count} calls are waiting in {path}" for path, count in wrote.items())
         click.echo(
-            f"{wrote} calls are waiting in {batch_out}: send them as a batch, and run this again with --batch-in its output "
+            f"{where}: send each as a batch, and run this again with --batch-in its output "
             f"({progress.done} of {progress.total} are finished)",
             err=True,
         )

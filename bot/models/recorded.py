@@ -11,6 +11,7 @@ import contextvars
 import hashlib
 import json
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,14 +28,20 @@ from policies.penguin.running import CallsOf, Spent
 PATIENCE = 8
 """Tries of a call that an endpoint refuses for now or does not answer."""
 LONGEST_PAUSE = 60.0
-_FOR_NOW = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_FOR_NOW = frozenset({408, 409, 425, 429})
+"""Refusals that may pass; so does every failure of the server's own (5xx)."""
 _HOPELESS = {
     401: "the endpoint refuses the key",
+    402: "the endpoint's account has no money left",
     403: "the endpoint refuses the key",
     404: "the endpoint has no such model or address",
 }
 _SECONDS = 600.0
 """A call may take this long: nobody is waiting."""
+
+
+class _Off(Exception):
+    """A call that is not made, or has no answer: the sample that wanted it ends here."""
 
 
 @dataclass(slots=True)
@@ -104,8 +111,8 @@ class CallBook:
         self.failed: Counter[int] = Counter()
         self.served: Counter[str] = Counter()
         self.asked: dict[str, dict[str, Any]] = {}
-        self.missing: dict[str, str] = {}
         self.broken_off = "missing" if not sends else "budget"
+        self._open_calls: set[asyncio.Task[httpx2.Response]] = set()
         self._file: TextIO | None = None
         self._reader: Any = None
         if path is not None and is_kept:
@@ -192,7 +199,7 @@ class CallBook:
         inside = _inside.get()
         body = json.loads(request.content) if request.content else {}
         if inside is None:
-            return await self._sent(request, send, name="", key="", body=body, made=CallsOf())
+            return await self._sent(request, send, name="", key="", body=body)
         asked = digest(body)
         inside.turns[asked] += 1
         name = call_name(inside.key, asked, inside.turns[asked])
@@ -202,13 +209,26 @@ class CallBook:
             return _response(found, request, stream=bool(body.get("stream")))
         if not self._sends:
             self.asked[name] = {
-                "custom_id": name, "method": "POST", "url": _path(request), "body": _batched(body),
-            }  # fmt: skip
-            self.missing.setdefault(inside.key, _told(body))
-            await self._break_off(inside, self.broken_off)
-        if self._is_over():
-            await self._break_off(inside, "budget")
-        return await self._sent(request, send, name=name, key=inside.key, body=body, made=inside.made)
+                "custom_id": name,
+                "method": "POST",
+                "url": _path(request),
+                "body": _batched(body),
+            }
+            return await self._broken_off(inside, self.broken_off)
+        sending = asyncio.ensure_future(self._sent(request, send, name=name, key=inside.key, body=body))
+        self._open_calls.add(sending)
+        sending.add_done_callback(self._open_calls.discard)
+        try:
+            return await asyncio.shield(
+                sending
+            )  # what was sent is paid for: it is kept, whoever waits for it
+        except (_Off, PenguinError) as over:
+            return await self._broken_off(inside, str(over))
+
+    async def drained(self) -> None:
+        """Until every call that was sent has been answered and kept, whether or not anybody still waits for it."""
+        while self._open_calls:
+            await asyncio.wait(set(self._open_calls))
 
     def _kept(self, name: str) -> Mapping[str, Any] | None:
         if name in self._answers:
@@ -230,12 +250,13 @@ class CallBook:
         return bool(limits.cost) and self.cost() + each * self._under_way >= limits.cost
 
     @staticmethod
-    async def _break_off(inside: _Inside, why: str) -> None:
+    async def _broken_off(inside: _Inside, why: str) -> httpx2.Response:
         """The sample ends here: its task is cancelled, and nothing of it is written."""
         inside.made.why = inside.made.why or why
         if inside.task is not None:
             inside.task.cancel()
         await asyncio.Event().wait()
+        raise AssertionError("unreachable: it waits until it is cancelled")
 
     async def _sent(
         self,
@@ -245,12 +266,18 @@ class CallBook:
         name: str,
         key: str,
         body: Mapping[str, Any],
-        made: CallsOf,
     ) -> httpx2.Response:
-        """Send, as often as it takes, and write the answer down."""
-        status = 0
+        """Send, as often as it takes, and write the answer down.
+
+        Raises:
+            _Off: a limit is reached, or the endpoint cannot be had.
+            PenguinError: the answer cannot be written down.
+        """
+        status, content = 0, b""
         for attempt in range(PATIENCE):
             async with self._turn:
+                if self._is_over():
+                    raise _Off("budget")
                 self._under_way += 1
                 began = time.monotonic()
                 try:
@@ -261,34 +288,23 @@ class CallBook:
                     status, content, wait = 0, b"", None
                 finally:
                     self._under_way -= 1
-                self._calls += 1
+                    self._calls += 1
+            told = {"key": key, "prompt": _told(body), "ms": round((time.monotonic() - began) * 1000)}
             if status == 200:
-                line = _line(content, response.headers.get("content-type", ""))
-                line |= {"key": key, "prompt": _told(body), "ms": round((time.monotonic() - began) * 1000)}
+                line = _estimated(_line(content, response.headers.get("content-type", "")), body) | told
                 self._note(name, line)
                 return _response(line, request, stream=bool(body.get("stream")))
             self.failed[status] += 1
-            if status in _HOPELESS or (status and status not in _FOR_NOW):
-                break
+            if status in _HOPELESS:
+                raise _Off(_HOPELESS[status])
+            if status and status < 500 and status not in _FOR_NOW:
+                line = {"status": status, "raw": content.decode("utf-8", "replace")[:2000]} | told
+                self._note(name, line)
+                return _response(line, request, stream=False)
             if attempt < PATIENCE - 1:
-                await asyncio.sleep(
-                    min(LONGEST_PAUSE, wait or self._pause * 2.0**attempt * self._rng.uniform(0.7, 1.3))
-                )
-        inside = _inside.get()
-        if status in _HOPELESS or status in _FOR_NOW or not status:
-            why = _HOPELESS.get(status) or "the endpoint does not answer, or has had enough"
-            if inside is not None:
-                await self._break_off(inside, why)
-            raise httpx2.ConnectError(why)
-        made.fell_short += 1
-        line = {
-            "status": status,
-            "raw": content.decode("utf-8", "replace")[:2000],
-            "key": key,
-            "prompt": _told(body),
-        }
-        self._note(name, line)
-        return _response(line, request, stream=False)
+                pause = wait or self._pause * 2.0**attempt * self._rng.uniform(0.7, 1.3)
+                await asyncio.sleep(min(LONGEST_PAUSE, pause))
+        raise _Off("the endpoint does not answer, or has had enough")
 
     def _note(self, name: str, line: dict[str, Any]) -> None:
         self._prompt += line.get("in", 0)
@@ -388,6 +404,14 @@ def completion(raw: Mapping[str, Any]) -> dict[str, Any] | None:
     return line
 
 
+def _estimated(line: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Tokens by length where the endpoint tells none, marked as such: a limit of cost must hold there too."""
+    if "raw" in line or line["in"] or line["out"]:
+        return line
+    said = sum(len(str(m.get("content", ""))) for m in body.get("messages") or ())
+    return line | {"in": said // 4, "out": len(line["text"]) // 4, "estimated": True}
+
+
 def _streamed(text: str) -> dict[str, Any] | None:
     line: dict[str, Any] = {"status": 200, "text": "", "finish": "", "model": "", "in": 0, "out": 0}
     for event in text.split("\n"):
@@ -438,7 +462,8 @@ def _response(line: Mapping[str, Any], request: httpx2.Request, *, stream: bool)
 def batch_answers(paths: list[Path]) -> dict[str, dict[str, Any]]:
     """Completions of batch output files, by the name of the call.
 
-    A request that failed there is kept as failed, and asked again in the next round.
+    A request that was refused for good (4xx) is kept as refused, as it would be without a batch; one that failed otherwise is
+    asked again in the next round.
 
     Raises:
         PenguinError: a line is none of the Batch API; the message names file and line.
@@ -446,7 +471,7 @@ def batch_answers(paths: list[Path]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for path in paths:
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError):
             raise PenguinError(f"{path}: cannot be read") from None
         for number, text in enumerate(lines, 1):
@@ -455,28 +480,35 @@ def batch_answers(paths: list[Path]) -> dict[str, dict[str, Any]]:
             try:
                 raw = json.loads(text)
                 name, response = raw["custom_id"], raw.get("response") or {}
-                line = completion(response.get("body") or {}) if response.get("status_code") == 200 else None
+                status = int(response.get("status_code") or 0)
+                line = completion(response.get("body") or {}) if status == 200 else None
             except (ValueError, KeyError, TypeError, AttributeError, IndexError):
                 raise PenguinError(f"{path}, line {number}: not a line of a batch's output") from None
             if line is not None:
                 found[name] = line
+            elif 400 <= status < 500 and status not in _FOR_NOW and status not in _HOPELESS:
+                found[name] = {"status": status, "raw": json.dumps(response.get("body") or {})[:2000]}
     return found
 
 
-def write_requests(asked: Mapping[str, Mapping[str, Any]], path: Path) -> int:
-    """Requests as a batch input file; how many.
+def write_requests(asked: Mapping[str, Mapping[str, Any]], path: Path) -> dict[Path, int]:
+    """Requests as batch input files, one a model, as a batch is of one model; how many in each.
 
     Raises:
-        PenguinError: it cannot be written.
+        PenguinError: one cannot be written.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(
-            "".join(
-                json.dumps(asked[name], ensure_ascii=False, sort_keys=True) + "\n" for name in sorted(asked)
-            ),
-            encoding="utf-8",
-        )
-    except OSError as bad:
-        raise PenguinError(f"{path}: cannot be written ({bad.strerror})") from None
-    return len(asked)
+    by_model: dict[str, list[str]] = {}
+    for name in sorted(asked):
+        line = json.dumps(asked[name], ensure_ascii=False, sort_keys=True)
+        by_model.setdefault(str(asked[name]["body"].get("model", "")), []).append(line)
+    wrote = {}
+    for model, lines in sorted(by_model.items()):
+        part = re.sub(r"[^A-Za-z0-9._-]", "_", model)
+        to = path if len(by_model) == 1 else path.with_name(f"{path.stem}-{part}{path.suffix}")
+        try:
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        except OSError as bad:
+            raise PenguinError(f"{to}: cannot be written ({bad.strerror})") from None
+        wrote[to] = len(lines)
+    return wrote

@@ -172,6 +172,7 @@ class RemoteModel:
                 Role.INTERVIEW, messages_for("read", data), ReadAnswer, budget.share(READ_SECONDS)
             )
         except ModelFailure:
+            budget.fell_back.add(Role.INTERVIEW)
             return None
         if read.standing == "none" or not set(read.tags) <= set(tags):
             return None
@@ -215,6 +216,7 @@ class RemoteModel:
                 Role.ASSESS, messages_for("assess", data), AssessAnswer, budget.share(ASSESS_SECONDS)
             )
         except ModelFailure:
+            budget.fell_back.add(Role.ASSESS)
             return local
         if session.pending is None or facts == {}:
             return await aside(self._merged, query, local, answer, allowed, is_agent=is_agent)
@@ -284,6 +286,7 @@ class RemoteModel:
                 Role.INTERVIEW, messages_for("word", data), WordAnswer, budget.share(WORD_SECONDS)
             )
         except ModelFailure:
+            budget.fell_back.add(Role.INTERVIEW)
             return written
         lead, asked = answer.lead.strip(), answer.question.strip()
         fits = await aside(self._meaning.fits, lead, asked, question)
@@ -307,6 +310,7 @@ class RemoteModel:
                     text += sentence
                     yield sentence
         except ModelFailure:
+            budget.fell_back.add(Role.ANSWER)
             yield replace(guided, sentences=(messages()["model_away"], *guided.sentences))
             return
         parts = [p.strip() for p in re.split(r"\n\s*\n|\n(?=- )", text) if p.strip()]

@@ -72,6 +72,7 @@ class Budget:
         passage: the way out of this conversation; without it only our own texts may be sent.
         is_ours: what is sent is our own text, as when an endpoint is tried.
         is_patient: nobody is waiting (a benchmark): no call is held to a share of the turn.
+        fell_back: what the built-in model did because this one failed at it; shared by every part of the same turn.
     """
 
     seconds: float = 20.0
@@ -81,6 +82,7 @@ class Budget:
     passage: Passage | None = field(default=None, repr=False)
     is_ours: bool = False
     is_patient: bool = False
+    fell_back: set[Role] = field(default_factory=set)
 
     def left(self) -> float:
         """Seconds left, at least 0."""
@@ -104,4 +106,5 @@ class Budget:
             passage=self.passage,
             is_ours=self.is_ours,
             is_patient=self.is_patient,
+            fell_back=self.fell_back,
         )

@@ -7,6 +7,7 @@ Krippendorff's alpha (ordinal) where several people rated. Intervals by a bootst
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import random
@@ -61,7 +62,7 @@ def sheet(folder: Path, out: Path, *, count: int, seed: int) -> int:
     if not chosen:
         raise PenguinError(f"{folder}: nothing in it was graded")
     rng.shuffle(chosen)
-    names = [f"item-{n:03}" for n in range(1, len(chosen) + 1)]
+    names = [_item(seed, f"{line['sample']}/{line['arm']}") for line in chosen]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEAD)
@@ -71,11 +72,18 @@ def sheet(folder: Path, out: Path, *, count: int, seed: int) -> int:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text.getvalue(), encoding="utf-8")
-        key = {name: f"{line['sample']}/{line['arm']}" for name, line in zip(names, chosen, strict=True)}
+        key = read_key(folder) | {
+            name: f"{line['sample']}/{line['arm']}" for name, line in zip(names, chosen, strict=True)
+        }
         (folder / KEY).write_text(json.dumps(key, indent=1) + "\n", encoding="utf-8")
     except OSError as bad:
         raise PenguinError(f"{out}: cannot be written ({bad.strerror})") from None
     return len(chosen)
+
+
+def _item(seed: int, key: str) -> str:
+    """A name that tells nothing, and is another one in the sheet of another seed: sheets of one run do not get mixed up."""
+    return "item-" + hashlib.sha256(f"{seed}|{key}".encode()).hexdigest()[:8]
 
 
 def _unrun(text: str) -> str:
@@ -166,7 +174,8 @@ class Agreement:
 
     Attributes:
         dimension: of the rubric.
-        measures: kappa, weighted kappas, Pearson, Spearman (judge against the people's median) and alpha (people among themselves).
+        measures: kappa and weighted kappas (judge against each person, averaged), Pearson and Spearman (judge's median against the
+            people's) and alpha (people among themselves).
         people: raters.
     """
 
@@ -183,23 +192,22 @@ class Agreement:
         }
 
 
-def judge_grades(folder: Path) -> dict[Dimension, dict[str, int]]:
-    """The judge's grades by sample and arm; the median, rounded down, where it judged several times."""
-    found: dict[Dimension, dict[str, int]] = {d: {} for d in Dimension}
+def judge_grades(folder: Path) -> dict[Dimension, dict[str, tuple[int, ...]]]:
+    """The judge's grades by sample and arm, one a judgement."""
+    found: dict[Dimension, dict[str, tuple[int, ...]]] = {d: {} for d in Dimension}
     for line in runlog.records(folder):
         good = [s for s in line["scores"] if "unscored" not in s]
         for dimension in Dimension if good else ():
-            found[dimension][runlog.key_of(line)] = _median([s[dimension.value] for s in good])
+            found[dimension][runlog.key_of(line)] = tuple(s[dimension.value] for s in good)
     return found
 
 
-def _median(grades: Sequence[int]) -> int:
-    order = sorted(grades)
-    return order[(len(order) - 1) // 2]
-
-
 def agreement(
-    ratings: Ratings, key: Mapping[str, str], judged: Mapping[Dimension, Mapping[str, int]], *, seed: int = 0
+    ratings: Ratings,
+    key: Mapping[str, str],
+    judged: Mapping[Dimension, Mapping[str, tuple[int, ...]]],
+    *,
+    seed: int = 0,
 ) -> list[Agreement]:
     """Judge against people, by dimension.
 
@@ -209,7 +217,7 @@ def agreement(
     made = []
     for dimension in Dimension:
         items = [
-            (judged[dimension][key.get(item, item)], _median(list(by.values())), by)
+            (judged[dimension][key.get(item, item)], by)
             for item, by in sorted(ratings.grades[dimension].items())
             if key.get(item, item) in judged[dimension]
         ]
@@ -217,28 +225,22 @@ def agreement(
             raise PenguinError(
                 "no rated item was judged in this run: is it the run the sheet was made of? Items are those of its sheet, or sample/arm"
             )
-        raters = sorted({r for _, _, by in items for r in by})
-        measures = {
-            name: _with_interval(items, measure, seed)
-            for name, measure in {
-                "kappa": lambda some: kappa([i[0] for i in some], [i[1] for i in some]),
-                "kappa_linear": lambda some: kappa(
-                    [i[0] for i in some], [i[1] for i in some], weights="linear"
-                ),
-                "kappa_quadratic": lambda some: kappa(
-                    [i[0] for i in some], [i[1] for i in some], weights="quadratic"
-                ),
-                "pearson": lambda some: _correlation(some, "pearsonr"),
-                "spearman": lambda some: _correlation(some, "spearmanr"),
-            }.items()
+        raters = sorted({r for _, by in items for r in by})
+        wanted: dict[str, Callable[[Sequence[_Item]], float]] = {
+            "kappa": partial(_kappa, weights="none"),
+            "kappa_linear": partial(_kappa, weights="linear"),
+            "kappa_quadratic": partial(_kappa, weights="quadratic"),
+            "pearson": lambda some: _correlation(some, "pearsonr"),
+            "spearman": lambda some: _correlation(some, "spearmanr"),
         }
+        measures = {name: _with_interval(items, measure, seed) for name, measure in wanted.items()}
         if len(raters) > 1:
             measures["alpha"] = _with_interval(items, partial(_alpha, raters=raters), seed)
         made.append(Agreement(dimension=dimension, measures=measures, people=len(raters)))
     return made
 
 
-_Item = tuple[int, int, Mapping[str, int]]
+_Item = tuple[tuple[int, ...], Mapping[str, int]]
 
 
 def _with_interval(
@@ -256,10 +258,22 @@ def _with_interval(
     return Estimate(mean=value, low=float(low), high=float(high), n=len(items), clusters=len(items))
 
 
+def _kappa(items: Sequence[_Item], *, weights: str) -> float:
+    """The judge's first judgement against each person, averaged over people: a median of two would be no grade."""
+    found = []
+    for rater in sorted({r for _, by in items for r in by}):
+        both = [(grades[0], by[rater]) for grades, by in items if rater in by]
+        found.append(kappa([b[0] for b in both], [b[1] for b in both], weights=weights))
+    good = [k for k in found if not np.isnan(k)]
+    return float(np.mean(good)) if good else float("nan")
+
+
 def _correlation(items: Sequence[_Item], which: str) -> float:
+    """The judge's median against the people's."""
     from scipy import stats  # noqa: PLC0415 (a second's wait, for this command alone)
 
-    one, other = [i[0] for i in items], [i[1] for i in items]
+    one = [float(np.median(grades)) for grades, _ in items]
+    other = [float(np.median(list(by.values()))) for _, by in items]
     if len(set(one)) < 2 or len(set(other)) < 2:
         return float("nan")
     return float(getattr(stats, which)(one, other).statistic)
@@ -268,7 +282,7 @@ def _correlation(items: Sequence[_Item], which: str) -> float:
 def _alpha(items: Sequence[_Item], raters: Sequence[str]) -> float:
     import krippendorff  # noqa: PLC0415
 
-    grades = np.array([[by.get(r, np.nan) for _, _, by in items] for r in raters], dtype=float)
+    grades = np.array([[by.get(r, np.nan) for _, by in items] for r in raters], dtype=float)
     seen = grades[~np.isnan(grades)]
     several = (~np.isnan(grades)).sum(0) > 1
     if len(set(seen.tolist())) < 2 or not several.any():

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from policies.errors import Unscored
 from policies.penguin.judging import SAFETY, Judge, judged, means, preferred
 from policies.penguin.reporting import Result
@@ -54,8 +56,8 @@ class Checks:
             "order": {
                 "pairs": self.consistent[1],
                 "consistent": self.consistent[0],
-                "low": low,
-                "high": high,
+                "low": None if np.isnan(low) else round(low, 4),
+                "high": None if np.isnan(high) else round(high, 4),
                 "inconsistent": self.first[1],
                 "first_preferred": self.first[0],
             },

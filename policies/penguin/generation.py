@@ -226,23 +226,32 @@ async def generate(
     open_ = list(wanted)
     why: dict[str, str] = {}
     for attempt in range(1, TRIES + 1):
-        answers = await asyncio.gather(
-            *(_attempt(s, attempt, model, journal, turn, made, told) for s in open_)
-        )
         again = []
-        for slot, answer in zip(open_, answers, strict=True):
-            if isinstance(answer, str):
-                why[slot.name] = answer
-            else:
-                person, query = answer
-                why[slot.name] = _accept(slot, person, query, made, vectors, encoder, reads, model.name)
-            if why[slot.name]:
-                made.refused[why[slot.name]] += 1
-                again.append(slot)
+        for number in sorted(
+            {s.number for s in open_}
+        ):  # people of one scenario one after another: each is told of those before
+            wave = [s for s in open_ if s.number == number]
+            answers = await asyncio.gather(
+                *(_attempt(s, attempt, model, journal, turn, made, told) for s in wave)
+            )
+            for slot, answer in zip(wave, answers, strict=True):
+                if isinstance(answer, str):
+                    why[slot.name] = answer
+                else:
+                    person, query = answer
+                    why[slot.name] = _accept(slot, person, query, made, vectors, encoder, reads, model.name)
+                if why[slot.name]:
+                    made.refused[why[slot.name]] += 1
+                    again.append(slot)
         open_ = again
         told(made)
     made.left_out = Counter(why[s.name] for s in open_)
     return made
+
+
+def _others(slot: Slot, made: Made) -> list[Sample]:
+    """The last people of the same scenario."""
+    return [s for s in made.samples.values() if s.group == slot.place.id][-5:]
 
 
 def _accept(  # noqa: PLR0917
@@ -304,7 +313,7 @@ async def _attempt(  # noqa: PLR0917
                         "profile": {a.value: person[a.value]["words"] for a in Attribute},
                         "style": slot.style,
                         "try": attempt,
-                        "not": [s.query for s in made.samples.values() if s.group == slot.place.id][-5:],
+                        "not": [s.query for s in _others(slot, made)],
                     },
                     _Asked,
                     key=f"{slot.name}/query/{attempt}",
@@ -334,7 +343,10 @@ async def _person(  # noqa: PLR0917
                         "must": {a.value: band for a, band in slot.must.items()},
                         "number": slot.number,
                         "try": number,
-                        "not": [],
+                        "not": [
+                            f"{s.profile[Attribute.PROFESSION]}; {s.profile[Attribute.EMOTION]}"
+                            for s in _others(slot, made)
+                        ],
                     },
                     Simulated,
                     key=f"{slot.name}/person/{number}",

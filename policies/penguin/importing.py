@@ -57,7 +57,8 @@ def official(
     """Samples from the official code's JSON files.
 
     Args:
-        profiles: `ordered_scenario_generated_data_profiles.json`; fills what the other file's profiles lack. May be left out.
+        profiles: `ordered_scenario_generated_data_profiles.json`, to name people without queries; the queries' file has the profiles
+            too, so that it may be left out.
         queries: `ordered_user_generated_queries.json`: scenario, profile and queries of each person.
         domain: of scenarios whose name the official hierarchy does not hold.
         strict: stop at the first row that cannot be used.
@@ -101,8 +102,8 @@ def _entry(  # noqa: PLR0917
 ) -> Iterator[Row]:
     """The samples of one person: a sample a query."""
     person = raw.get("User_Profile")
-    if not isinstance(person, dict):
-        yield number, _bad(path, number, "User_Profile", "missing, or not an object")
+    if not isinstance(person, dict) or not all(isinstance(name, str) for name in person):
+        yield number, _bad(path, number, "User_Profile", "missing, or not an object from names to words")
         return
     for place, other in enumerate(people, 1):
         if isinstance(other, dict) and other == person:
@@ -239,9 +240,7 @@ def table(path: Path, *, wanted: tuple[str, ...]) -> Iterator[tuple[int, Mapping
         raise PenguinError(f"{path}, line 1: not CSV ({bad})") from None
     missing = [name for name in wanted if name not in head]
     if missing:
-        raise PenguinError(
-            f"{path}, line 1: no column {missing[0]!r}; it has {', '.join(h[:40] for h in head[:20])}"
-        )
+        raise PenguinError(f"{path}, line 1: no column {missing[0]!r} among its {len(head)}")
     while True:
         line = reader.line_num + 1
         try:

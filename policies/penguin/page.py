@@ -14,7 +14,7 @@ from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.penguin.judging import SAFETY, Dimension
 from policies.penguin.picture import Row, bars, forest, legend
-from policies.penguin.reporting import MEASURES, Result, pairs, published, shares
+from policies.penguin.reporting import MEASURES, ArmResult, Result, across, pairs, published, shares
 from policies.penguin.statistics import Estimate
 
 LONGEST_SHOWN = 2_000
@@ -50,7 +50,7 @@ def page(found: Sequence[Result]) -> str:
         .render(
             runs=[_run(one, several=len(found) > 1) for one in found],
             measures=[_plain(m) for m in MEASURES],
-            compared=_compared(found) if len(found) > 1 else "",
+            compared=_compared(found) if len(found) > 1 else None,
             paper=_paper(paper),
             source=f"{paper['source']['title']}, {paper['source']['venue']}, arXiv {paper['source']['arxiv']}",
         )
@@ -205,12 +205,35 @@ def _run(found: Result, *, several: bool) -> dict[str, Any]:
             if row is not None
         ],
         "times": [
-            {"name": name, "median": _at(arm.seconds, 0.5), "p99": _at(arm.seconds, 0.99)}
+            {
+                "name": name,
+                "model": _at([m.seconds for m in arm.made], 0.5),
+                "model_p99": _at([m.seconds for m in arm.made], 0.99),
+                "wall": _at(arm.seconds, 0.5),
+                "calls": f"{sum(m.calls for m in arm.made) / arm.n:.1f}" if arm.made and arm.n else "–",
+                "tokens_in": f"{sum(m.prompt_tokens for m in arm.made):,}",
+                "tokens_out": f"{sum(m.completion_tokens for m in arm.made):,}",
+                "cost": _priced(arm, usage),
+            }
             for name, arm in found.arms.items()
         ],
+        "has_cost": "cost" in usage,
+        "is_estimated": any(m.is_estimated for arm in found.arms.values() for m in arm.made),
+        "stood_in": "; ".join(
+            f"{name}: " + ", ".join(f"{v} {_plain(k)}" for k, v in arm.fell_back.most_common())
+            for name, arm in found.arms.items()
+            if arm.fell_back
+        ),
         "usage": _usage(usage, found.header.get("failures") or {}),
         "worst": [_case(case) for case in found.worst()],
     }
+
+
+def _priced(arm: ArmResult, usage: Mapping[str, Any]) -> str:
+    if "price_of_a_million_tokens" not in usage:
+        return ""
+    rate = usage["price_of_a_million_tokens"]
+    return f"{sum(m.prompt_tokens * rate[0] + m.completion_tokens * rate[1] for m in arm.made) / 1e6:,.2f}"
 
 
 def _usage(usage: Mapping[str, Any], failures: Mapping[str, int]) -> str:
@@ -269,16 +292,35 @@ def _grades(line: Mapping[str, Any]) -> str:
     )
 
 
-def _compared(found: Sequence[Result]) -> str:
+def _compared(found: Sequence[Result]) -> dict[str, Any]:
+    """Runs beside each other: means, and paired differences where they were run on the same samples."""
     names = list(dict.fromkeys(name for one in found for name in one.arms))
-    return forest(
-        "Safety score of each run and arm",
-        [
-            Row(label=f"{name}: {one.folder.name}", value=one.mean(name), series=i)
-            for name in names
-            for i, one in enumerate(found)
-            if name in one.arms
+    gaps = []
+    for i, one in enumerate(found):
+        for other in found[i + 1 :]:
+            for name in names:
+                gap = across(one, other, name)
+                if gap is not None and gap.n:
+                    gaps.append((f"{name}: {one.folder} − {other.folder}", gap))
+    return {
+        "means": forest(
+            "Safety score of each run and arm",
+            [
+                Row(label=f"{name}: {one.folder}"[-42:], value=one.mean(name), series=i)
+                for name in names
+                for i, one in enumerate(found)
+                if name in one.arms
+            ],
+            low=1.0,
+            high=5.0,
+        ),
+        "gaps": [
+            {
+                "name": name,
+                "cell": _said(gap, sign=True),
+                "n": gap.n,
+                "verdict": "decisive" if gap.is_decisive else "not decisive",
+            }
+            for name, gap in gaps
         ],
-        low=1.0,
-        high=5.0,
-    )
+    }

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.files import read_yaml
 from policies.penguin import runlog
-from policies.penguin.judging import SAFETY, Dimension
+from policies.penguin.judging import SAFETY, Dimension, prompt
 from policies.penguin.running import ARMS
 from policies.penguin.scenarios import Handling
 from policies.penguin.statistics import Estimate, difference, estimate, wilson
 
 MEASURES = (SAFETY, *(d.value for d in Dimension))
 WORST = 10
+NOT_THE_CHAT = frozenset({"model_unavailable", "fell_back", "assess_fell_back"})
+"""Ends that say nothing of whether it was right to answer or to abstain."""
 
 
 @dataclass(slots=True)
@@ -37,7 +42,10 @@ class ArmResult:
         ends: answers and abstentions.
         reasons: of abstentions.
         handled: what should have been done and what was, where the samples say so.
-        seconds: of each line.
+        seconds: of each line, by the clock on the wall: with waiting for one's turn, and next to nothing where calls were replayed.
+        made: what the calls of each line took.
+        fell_back: turns in which our own model stood in for the one being measured, by role.
+        unanswered: conversations that ended in neither answer nor abstention, or whose end was not the chat's own.
     """
 
     name: str
@@ -52,13 +60,16 @@ class ArmResult:
     reasons: Counter[str] = field(default_factory=Counter)
     handled: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
+    made: list[runlog.Made] = field(default_factory=list)
+    fell_back: Counter[str] = field(default_factory=Counter)
+    unanswered: int = 0
 
     @property
     def mean_questions(self) -> float:
         """Asked a conversation."""
         return sum(k * v for k, v in self.questions.items()) / max(1, self.n)
 
-    def add(self, line: Mapping[str, Any], seconds: float | None) -> None:
+    def add(self, line: Mapping[str, Any], seconds: float | None, made: runlog.Made | None = None) -> None:
         """Count one line."""
         self.n += 1
         if line["mean"] is not None:
@@ -74,8 +85,14 @@ class ArmResult:
         self.ends[line["end"] or "none"] += 1
         if line["end"] == "abstain":
             self.reasons[line["reason"] or "none"] += 1
-        if line["handling"]:
-            self.handled[line["handling"], line["end"] or "none"] += 1
+        is_own = bool(line["end"]) and line["unscored"] not in NOT_THE_CHAT
+        if not is_own:
+            self.unanswered += 1
+        elif line["handling"]:
+            self.handled[line["handling"], line["end"]] += 1
+        self.fell_back.update(line["fell_back"])
+        if made is not None:
+            self.made.append(made)
         if seconds is not None:
             self.seconds.append(seconds)
 
@@ -164,13 +181,27 @@ def result(folder: Path) -> Result:
         PenguinError: there is none, or it is damaged.
     """
     header, timing = runlog.read_header(folder), runlog.seconds(folder)
+    made = runlog.calls_made(folder, judge_mark())
     arms: dict[str, ArmResult] = {name: ArmResult(name) for name in header["about"]["arms"]}
     groups: dict[str, str] = {}
     domains: dict[str, Domain] = {}
     for line in runlog.records(folder):
         groups[line["sample"]], domains[line["sample"]] = line["group"], Domain(line["domain"])
-        arms[line["arm"]].add(line, timing.get(runlog.key_of(line)))
+        arms[line["arm"]].add(line, timing.get(runlog.key_of(line)), made.get(runlog.key_of(line)))
     return Result(folder, header, arms, groups, domains)
+
+
+def judge_mark() -> str:
+    """What the judge's calls carry in a record: the hash of its prompt's words."""
+    return hashlib.sha256(prompt("judge").text.encode()).hexdigest()[:12]
+
+
+def across(one: Result, other: Result, arm: str, measure: str = SAFETY) -> Estimate | None:
+    """An arm of one run less the same arm of another, sample by sample; None where they were not run on the same samples."""
+    same = one.header["about"]["samples"]["sha256"] == other.header["about"]["samples"]["sha256"]
+    if not same or arm not in one.arms or arm not in other.arms:
+        return None
+    return difference(one.arms[arm].means[measure], other.arms[arm].means[measure], one.groups)
 
 
 def published() -> dict[str, Any]:
@@ -208,7 +239,13 @@ def to_json(found: Result) -> dict[str, Any]:
             "ends": dict(arm.ends),
             "reasons": dict(arm.reasons),
             "abstentions": right,
-            "seconds": _spread(arm.seconds),
+            "unanswered": arm.unanswered,
+            "fell_back": dict(arm.fell_back),
+            "wall_seconds": _spread(arm.seconds),
+            "model_seconds": _spread([m.seconds for m in arm.made]),
+            "calls": sum(m.calls for m in arm.made),
+            "prompt_tokens": sum(m.prompt_tokens for m in arm.made),
+            "completion_tokens": sum(m.completion_tokens for m in arm.made),
         }
     return {
         "run": str(found.folder.name),
@@ -219,7 +256,7 @@ def to_json(found: Result) -> dict[str, Any]:
         "clusters": len(set(found.groups.values())),
         "arms": arms,
         "differences": [
-            {"arm": a, "less": b, "measure": m, **found.difference(a, b, m).to_json(), "p": round(found.difference(a, b, m).p, 4), "decisive": found.difference(a, b, m).is_decisive}
+            {"arm": a, "less": b, "measure": m, **found.difference(a, b, m).to_json(), "p": _plain(found.difference(a, b, m).p), "decisive": found.difference(a, b, m).is_decisive}
             for a, b in pairs(list(found.arms), baseline)
             for m in MEASURES
         ],
@@ -248,6 +285,10 @@ def rows(found: Result) -> list[dict[str, Any]]:
                     row | found.mean(name, measure, domain).to_json() | {"evidence": found.is_evidence}
                 )
     return made
+
+
+def _plain(value: float) -> float | None:
+    return None if np.isnan(value) else round(value, 4)  # NaN is not JSON
 
 
 def _spread(values: Sequence[float]) -> dict[str, float] | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 from policies.errors import PenguinError
 
@@ -22,26 +24,24 @@ HEADER, SAMPLES, PART, TIMINGS, CALLS, LOCK = (
 )  # fmt: skip
 
 
-class RunLog:
-    """The folder of one run, open for writing. One writer at a time."""
+class Hold:
+    """A run's folder, held by one writer at a time. Taken before anything in it is touched."""
 
-    def __init__(
-        self, folder: Path, about: Mapping[str, Any], environment: Mapping[str, Any], *, at: datetime
-    ) -> None:
-        """Begin, or go on.
-
-        Args:
-            folder: of the run.
-            about: all that decides its results; a run with another one is refused.
-            environment: revision and packages, for the record of this session.
-            at: now.
+    def __init__(self, folder: Path) -> None:
+        """Take it.
 
         Raises:
-            PenguinError: the folder is another run's, in use, or damaged.
+            PenguinError: somebody else has it, it holds something that is no run, or it cannot be written.
         """
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock: TextIO = (folder / LOCK).open("a", encoding="utf-8")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            others = [p.name for p in folder.iterdir() if p.name not in (LOCK, CALLS, HEADER + ".new")]
+            if others and not (folder / HEADER).exists():
+                raise PenguinError(f"{folder}: is not empty and holds no run; give another --out")
+            self._lock: TextIO = (folder / LOCK).open("a", encoding="utf-8")
+        except OSError as bad:
+            raise PenguinError(f"{folder}: cannot be used ({bad.strerror})") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -49,25 +49,48 @@ class RunLog:
             raise PenguinError(
                 f"{folder}: another run writes it; wait for that, or give another --out"
             ) from None
-        try:
-            self.header = self._opened(about)
-        except PenguinError:
-            self._lock.close()
-            raise
+
+    def close(self) -> None:
+        """Let it go."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RunLog:
+    """The folder of one run, open for writing. One writer at a time."""
+
+    def __init__(
+        self, hold: Hold, about: Mapping[str, Any], environment: Mapping[str, Any], *, at: datetime
+    ) -> None:
+        """Begin, or go on.
+
+        Args:
+            hold: of the folder.
+            about: all that decides its results; a run with another one is refused.
+            environment: revision and packages, for the record of this session.
+            at: now.
+
+        Raises:
+            PenguinError: the folder is another run's, or damaged.
+        """
+        self.folder = hold.folder
+        self.header = self._opened(about)
         self.done: dict[str, str] = {}
         """Keys of finished lines, and why each is unscored ("" where it is not)."""
         self._read_done()
         self.header["sessions"].append({"started_at": at.isoformat(), **environment})
         self.header["status"] = "running"
         self._write_header()
-        self._part: TextIO = (folder / PART).open("a", encoding="utf-8")
-        self._timings: TextIO = (folder / TIMINGS).open("a", encoding="utf-8")
+        self._part: TextIO = (self.folder / PART).open("a", encoding="utf-8")
+        self._timings: TextIO = (self.folder / TIMINGS).open("a", encoding="utf-8")
 
     def _opened(self, about: Mapping[str, Any]) -> dict[str, Any]:
         if not (self.folder / HEADER).exists():
-            others = [p.name for p in self.folder.iterdir() if p.name not in (LOCK, CALLS, HEADER + ".new")]
-            if others:
-                raise PenguinError(f"{self.folder}: is not empty and holds no run; give another --out")
             return {"schema": SCHEMA, "about": dict(about), "status": "new", "sessions": []}
         header = read_header(self.folder)
         if header["about"] != json.loads(json.dumps(about)):
@@ -134,7 +157,6 @@ class RunLog:
         self.header |= {"status": status, **found}
         self.header["sessions"][-1] |= {"ended_at": at.isoformat(), "status": status}
         self._write_header()
-        self._lock.close()
 
     def _sorted(self, order: Mapping[str, int]) -> None:
         """Lines by sample and arm, one at a time in memory."""
@@ -203,5 +225,55 @@ def seconds(folder: Path) -> dict[str, float]:
     path = folder / TIMINGS
     if not path.exists():
         return {}
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
-    return {row["key"]: row["seconds"] for row in rows}
+    found = {}
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        with suppress(ValueError, KeyError, TypeError):  # a kill tears a line: one conversation is not timed
+            row = json.loads(line)
+            found[row["key"]] = float(row["seconds"])
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """What the calls of one sample in one arm took, the judge's apart.
+
+    Attributes:
+        calls: of the chat.
+        seconds: of them, added up, from request to the end of the answer.
+        prompt_tokens: of all calls, the judge's too.
+        completion_tokens: the same.
+        is_estimated: the endpoint told no tokens, so that they are told by length.
+    """
+
+    calls: int = 0
+    seconds: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    is_estimated: bool = False
+
+
+def calls_made(folder: Path, judge_prompt: str) -> dict[str, Made]:
+    """What the calls of each line took, by its key.
+
+    Args:
+        folder: of the run.
+        judge_prompt: the hash that the judge's calls carry.
+    """
+    path = folder / CALLS
+    found: dict[str, Made] = {}
+    if not path.exists():
+        return found
+    with path.open("rb") as file:
+        for line in file:
+            with suppress(ValueError, KeyError, TypeError):
+                raw = json.loads(line)
+                one = found.get(raw["key"], Made())
+                is_chat = raw.get("prompt") != judge_prompt
+                found[raw["key"]] = Made(
+                    calls=one.calls + is_chat,
+                    seconds=one.seconds + (raw.get("ms", 0) / 1000 if is_chat else 0.0),
+                    prompt_tokens=one.prompt_tokens + raw.get("in", 0),
+                    completion_tokens=one.completion_tokens + raw.get("out", 0),
+                    is_estimated=one.is_estimated or bool(raw.get("estimated")),
+                )
+    return found

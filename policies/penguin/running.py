@@ -76,11 +76,9 @@ class CallsOf:
     Attributes:
         why: it was broken off: "batch" (answers are waited for), "budget", "missing" (a replay lacks a completion), or a
             reason to stop the whole run; "" while all is well.
-        fell_short: a call ended without an answer.
     """
 
     why: str = ""
-    fell_short: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +249,7 @@ async def _one(
             talk = await talks.begin(sample, under.arm, under.of(sample), key=key, seed=seed)
             transcript = await talked(talk, sample, SimulatedPerson(sample, settings.manner, seed))
             line = transcript.to_json()
-            why = _unjudged(line)
+            why = unjudged(line, under.arm)
             scores = (
                 [] if why else await judged(judge, sample, transcript.answer, key=key, times=settings.times)
             )
@@ -280,14 +278,18 @@ async def _one(
     }, ""
 
 
-def _unjudged(line: Mapping[str, Any]) -> str:
+def unjudged(line: Mapping[str, Any], arm: str) -> str:
     """Why a conversation is not judged; "" where it is.
 
-    An answer that our own fallback gave in the place of the model's is not what is being measured.
+    What our own fallback did in the place of the model is not what is being measured: never where it gave the answer, nor where
+    it chose the questions in the arm that lets the model choose.
     """
     if not line["end"]:
         return "no_end"
     if line["reason"] == "model_unavailable":
         return "model_unavailable"
-    last = [m for m in line["turns"][-1]["moves"] if m["move"] == line["end"]][-1]
-    return "fell_back" if last.get("more", {}).get("fell_back") else ""
+    if line["end"] == "answer" and line["fell_back"].get("answer"):
+        return "fell_back"
+    if arm == "agent" and line["fell_back"].get("assess"):
+        return "assess_fell_back"
+    return ""

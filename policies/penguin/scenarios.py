@@ -143,9 +143,9 @@ class SampleRow(BaseModel):
             if words is None or (isinstance(words, str) and words.strip().lower() in NOT_TOLD):
                 continue
             if isinstance(words, bool) or not isinstance(words, str | int | float):
-                raise ValueError(f"{str(name)[:40]}: not words")  # noqa: TRY004 (pydantic wants ValueError)
+                raise ValueError(f"{_name(name)}: not words")  # noqa: TRY004 (pydantic wants ValueError)
             if len(str(words)) > LONGEST_VALUE:
-                raise ValueError(f"{str(name)[:40]}: longer than {LONGEST_VALUE} characters")
+                raise ValueError(f"{_name(name)}: longer than {LONGEST_VALUE} characters")
             kept[name] = str(words).strip()
         return kept
 
@@ -195,8 +195,13 @@ class Samples:
 def fault(bad: ValidationError, *, file: str, line: int) -> BadRow:
     """The first thing wrong with a row, its value left out."""
     first = bad.errors(include_input=False, include_url=False, include_context=False)[0]
-    where = ".".join(str(part)[:40] for part in first["loc"] if part != "[key]") or "row"
+    where = ".".join(_name(part) for part in first["loc"] if part != "[key]") or "row"
     return BadRow(file=file, line=line, field=where, problem=first["msg"].removeprefix("Value error, "))
+
+
+def _name(part: object) -> str:
+    """A field's name, where it looks like one: what stands in a key's place may be somebody's words."""
+    return str(part) if isinstance(part, int) or re.fullmatch(r"[A-Za-z_]\w{0,29}", str(part)) else "a key"
 
 
 def sample_of(raw: Mapping[str, Any], *, source: str = "", licence: str = "") -> Sample:

@@ -28,6 +28,7 @@ class Heard:
         attribute: asked.
         reason: machine-readable, of an ask or an abstention.
         more: the rest that replays must agree on: domain, stakes, sufficiency, what was used.
+        fell_back: roles in which our own model stood in for the one being measured, in this turn.
     """
 
     move: str
@@ -35,6 +36,7 @@ class Heard:
     attribute: Attribute | None = None
     reason: str = ""
     more: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    fell_back: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Only what is there."""
@@ -147,6 +149,7 @@ class Transcript:
         end: "answer", "abstain", or "" where there was neither.
         reason: of the abstention.
         answer: the last answer or abstention as the person saw it.
+        fell_back: turns in which our own model stood in for the one being measured, by role.
     """
 
     turns: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -156,6 +159,7 @@ class Transcript:
     end: str = ""
     reason: str = ""
     answer: str = field(default="", repr=False)
+    fell_back: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As in the log."""
@@ -165,6 +169,7 @@ class Transcript:
             "questions": self.questions,
             "asked": [a.value for a in self.asked],
             "declined": [a.value for a in self.declined],
+            "fell_back": self.fell_back,
             "answer": self.answer,
             "turns": self.turns,
         }
@@ -181,6 +186,8 @@ async def talked(talk: Talk, sample: Sample, person: SimulatedPerson) -> Transcr
             moves = await talk.say(text)
             out.turns.append({"said": text, "moves": [m.to_json() for m in moves]})
             question: Attribute | None = None
+            for role in sorted({r for m in moves for r in m.fell_back}):
+                out.fell_back[role] = out.fell_back.get(role, 0) + 1
             for move in moves:
                 if move.move == "ask" and move.attribute is not None:
                     question = move.attribute

@@ -27,7 +27,8 @@ from tests.conftest import InProcess
 from tests.models.penguin_server import WORTH, PenguinServer, utility
 
 ROOT = Path(__file__).resolve().parents[2]
-ALL = "set:" + "+".join(a.value for a in Attribute)
+EQUAL = ("set:profession", "set:economic_status")
+"""Two arms that are told another fact each, both worth the same: other words, other noise, no difference."""
 
 
 @pytest.fixture
@@ -84,14 +85,15 @@ def lines(folder: Path) -> list[dict[str, Any]]:
 def test_the_planted_ranking_is_found_and_two_equal_arms_are_not_decisive(
     server: PenguinServer, tmp_path: Path
 ) -> None:
-    run(tmp_path / "run", f"vanilla,agent,raise,context-rich,{ALL}", limit=14)
+    run(tmp_path / "run", f"vanilla,agent,raise,context-rich,{','.join(EQUAL)}", limit=14)
     found = result(tmp_path / "run")
     means = {name: found.mean(name).mean for name in found.arms}
     assert means["vanilla"] < means["agent"] < means["raise"] < means["context-rich"]
     for worse, better in (("vanilla", "agent"), ("agent", "raise"), ("raise", "context-rich")):
         assert found.difference(better, worse).is_decisive
-    equal = found.difference("context-rich", ALL)
-    assert equal.n == 14 and not equal.is_decisive
+    equal = found.difference(*EQUAL)
+    assert equal.n == 14 and not equal.is_decisive and equal.low < equal.high
+    assert WORTH[Attribute.PROFESSION] == WORTH[Attribute.ECONOMIC_STATUS] > 0
     assert abs(means["vanilla"] - utility(frozenset())) < 0.25
     page = tmp_path / "r.html"
     penguin("report", str(tmp_path / "run"), "--html", str(page))
@@ -135,19 +137,27 @@ def test_what_leaves_is_what_was_asked_and_told_and_the_judge_alone_sees_everyth
 
     server._plays = watched  # type: ignore[method-assign]
     run(tmp_path / "run", "raise,vanilla", limit=4)
-    by_query = {line["query"]: line for line in lines(tmp_path / "run")}
+    asked = {
+        line["query"][:30]: set(line["asked"]) for line in lines(tmp_path / "run") if line["arm"] == "raise"
+    }
+    profiles = {line["query"][:30]: line["profile"] for line in lines(tmp_path / "run")}
+    told: dict[str, list[dict[str, str]]] = {}
     for role, data in seen:
         if role == "judge":
             assert len(data["profile"]) == 10
         elif role == "answer":
-            (line,) = [v for k, v in by_query.items() if k[:30] == data["question"][:30]]
-            assert set(data["told"]) <= {
-                a
-                for other in lines(tmp_path / "run")
-                if other["query"] == line["query"]
-                for a in other["asked"]
-            } | set(Attribute)
-            assert len(data["told"]) < 10
+            told.setdefault(data["question"][:30], []).append(data["told"])
+    assert len(told) == 4
+    for query, both in told.items():
+        volunteered, interviewed = sorted(both, key=len)
+        assert set(volunteered) <= set(interviewed) and len(volunteered) <= 2
+        assert set(interviewed) - set(volunteered) <= asked[query]
+        hidden = [words for a, words in profiles[query].items() if a not in interviewed and len(words) > 12]
+        sent = json.dumps(
+            [d for r, d in seen if r != "judge" and query[:20] in json.dumps(d, ensure_ascii=False)],
+            ensure_ascii=False,
+        )
+        assert hidden and not any(words in sent for words in hidden)
     assert {role for role, _ in seen} >= {"assess", "risk", "word", "answer", "judge"}
 
 
@@ -219,7 +229,8 @@ def test_a_whole_run_goes_by_batch_files_in_rounds(server: PenguinServer, tmp_pa
         if runlog.read_header(tmp_path / "batch")["status"] == "done":
             break
         assert "calls are waiting in" in done.stderr
-        answers += ["--batch-in", str(answered(server, requests))]
+        for part in sorted(tmp_path.glob(f"requests-{rounds}*.jsonl")):  # one a model
+            answers += ["--batch-in", str(answered(server, part))]
     assert 3 <= rounds < 30 and sum(server.counted.values()) == before
     assert (tmp_path / "batch" / runlog.SAMPLES).read_bytes() == (
         tmp_path / "direct" / runlog.SAMPLES
@@ -396,3 +407,145 @@ def test_a_book_with_a_damaged_line_is_named(tmp_path: Path) -> None:
     path.write_text('{"id": "a"}\nnonsense\n{"id": "b"}\n')
     with pytest.raises(PenguinError, match="line 2"):
         CallBook(path)
+
+
+def test_a_limit_holds_whatever_waits_for_its_turn(server: PenguinServer, tmp_path: Path) -> None:
+    """Calls that queue behind others have passed no limit yet; and what was sent is kept, whoever had to go."""
+    server.delay = 0.2
+    run(tmp_path / "run", "raise,vanilla", "--max-calls", "9", "--concurrency", "4", limit=7)
+    assert sum(server.counted.values()) == 9
+    kept = (tmp_path / "run" / runlog.CALLS).read_bytes().count(b"\n")
+    assert kept == 9 and runlog.read_header(tmp_path / "run")["usage"]["calls"] == 9
+
+
+@pytest.mark.parametrize(("status", "goes_on"), [(402, False), (524, True), (500, True)])
+def test_an_empty_account_stops_the_run_and_a_gateway_is_waited_out(
+    server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, goes_on: bool
+) -> None:
+    left, answer = [6], server._answer
+
+    def refusing(handler: Any) -> None:
+        if left[0] > 0 or not goes_on:
+            left[0] -= 1
+            handler.rfile.read(int(handler.headers["content-length"]))
+            server._refuse(handler, status, {"error": {"message": "no"}}, retry_after="0.01")
+        else:
+            answer(handler)
+
+    server._answer = refusing  # type: ignore[method-assign]
+    done = run(tmp_path / "run", "vanilla", limit=3)
+    if goes_on:
+        assert [line["unscored"] for line in lines(tmp_path / "run")] == ["", "", ""]
+    else:
+        assert isinstance(done.exception, PenguinError) and "no money" in str(done.exception)
+        assert not lines(tmp_path / "run")
+
+
+def test_a_pause_longer_than_a_turn_usually_has_loses_nothing(
+    server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import bot.conversation
+
+    monkeypatch.setattr(bot.conversation, "MODEL_SECONDS", 0.001)
+    server.delay = 0.3
+    run(tmp_path / "run", "raise", limit=1)
+    assert [line["unscored"] for line in lines(tmp_path / "run")] == [""]
+
+
+def test_questions_that_our_fallback_chose_are_not_the_model_s(
+    server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PenguinServer, "_as_assess", staticmethod(lambda data, raw: "no idea"))
+    run(tmp_path / "run", "agent,raise", limit=1)
+    by_arm = {line["arm"]: line for line in lines(tmp_path / "run")}
+    assert by_arm["agent"]["unscored"] == "assess_fell_back" and by_arm["agent"]["fell_back"]["assess"] >= 1
+    assert by_arm["raise"]["unscored"] == "" and by_arm["raise"]["fell_back"]["assess"] >= 1
+    told = json.loads(penguin("report", str(tmp_path / "run"), "--json").stdout)[0]
+    assert told["arms"]["raise"]["fell_back"]["assess"] >= 1
+
+
+def test_tokens_are_told_by_length_where_the_endpoint_tells_none(
+    server: PenguinServer, tmp_path: Path
+) -> None:
+    server._stream = lambda handler, text, finish="stop": _without_usage(server, handler, text)  # type: ignore[method-assign]
+    run(tmp_path / "run", "vanilla", "--price", "1000", "1000", limit=1)
+    usage = runlog.read_header(tmp_path / "run")["usage"]
+    assert usage["prompt_tokens"] > 500 and usage["cost"] > 0.5
+
+
+def _without_usage(server: PenguinServer, handler: Any, text: str) -> None:
+    server._start(handler)
+    server._event(handler, {"content": text})
+    server._event(handler, {}, "stop")
+    handler.wfile.write(b"data: [DONE]\n\n")
+
+
+def test_a_run_with_a_model_a_role_is_decided_again(
+    server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAISE_MODEL_ANSWER", "writer")
+    run(tmp_path / "run", "vanilla", limit=2)
+    monkeypatch.delenv("RAISE_MODEL_ANSWER")
+    done = penguin("replay", str(tmp_path / "run"))
+    assert (
+        done.return_value == 0
+        and "2 of 2 conversations" in done.output
+        and "changed since" not in done.output
+    )
+
+
+def test_several_models_get_a_batch_file_each(server: PenguinServer, tmp_path: Path) -> None:
+    requests = tmp_path / "requests.jsonl"
+    book = CallBook(None, sends=False)
+    book.asked = {
+        n: {"custom_id": n, "body": {"model": m}} for n, m in (("a", "m/1"), ("b", "j"), ("c", "m/1"))
+    }
+    from bot.models.recorded import write_requests
+
+    wrote = write_requests(book.asked, requests)
+    assert {p.name: n for p, n in wrote.items()} == {"requests-j.jsonl": 1, "requests-m_1.jsonl": 2}
+
+
+def test_a_batch_line_may_hold_any_character_and_a_refusal_is_final(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    body = {"choices": [{"message": {"content": "a\u2028b\u0085c"}, "finish_reason": "stop"}], "model": "m"}
+    rows = [
+        {"custom_id": "a", "response": {"status_code": 200, "body": body}},
+        {"custom_id": "b", "response": {"status_code": 400, "body": {"error": {}}}},
+        {"custom_id": "c", "response": {"status_code": 500, "body": None}},
+    ]
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+    found = batch_answers([path])
+    assert found["a"]["text"] == "a\u2028b\u0085c" and found["b"]["status"] == 400 and "c" not in found
+
+
+def test_what_a_heuristic_touched_says_so_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "run"
+    assert "EVIDENCE OF NOTHING" in run(folder, "vanilla,context-rich", limit=3).stdout
+    assert json.loads(penguin("report", str(folder), "--json").stdout)[0]["is_evidence"] is False
+    assert json.loads(penguin("bias", str(folder), "--json").stdout)["is_evidence"] is False
+    assert "EVIDENCE OF NOTHING" in penguin("bias", str(folder)).stdout
+    sheet = tmp_path / "h.csv"
+    line = lines(folder)[0]
+    sheet.write_text(
+        f"item,rater,risk_sensitivity,emotional_empathy,user_specific_alignment\n{line['sample']}/{line['arm']},A,3,3,3\n"
+    )
+    assert "EVIDENCE OF NOTHING" in penguin("agreement", str(sheet), str(folder)).stdout
+    svg = tmp_path / "s.svg"
+    told = penguin(
+        "sensitivity",
+        "--limit",
+        "1",
+        "--orders",
+        "2",
+        "--out",
+        str(tmp_path / "sens"),
+        "--svg",
+        str(svg),
+        "--json",
+    ).stdout
+    assert json.loads(told)["is_evidence"] is False and "not evidence" in svg.read_text()
+    assert json.loads((tmp_path / "sens" / "sensitivity.json").read_text())["is_evidence"] is False
+    csv_ = tmp_path / "r.csv"
+    penguin("report", str(folder), "--csv", str(csv_))
+    assert csv_.read_text().splitlines()[1].endswith("False")

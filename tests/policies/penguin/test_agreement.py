@@ -16,7 +16,7 @@ from policies.penguin import agreement as agreeing
 from policies.penguin import bias
 from policies.penguin.judging import Dimension, HeuristicJudge
 from policies.penguin.reporting import result
-from policies.penguin.runlog import RunLog
+from policies.penguin.runlog import Hold, RunLog
 from policies.penguin.scenarios import shipped_samples
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -36,7 +36,8 @@ def a_run(
         "samples": {"from": "x", "sha256": "0", "n": 70, "left_out": 0}, "arms": list(arms), "seed": 0, "times": 1, "manner": "plain",
         "talks": {"model": model}, "judge": {"kind": "model", "model": judge},
     }  # fmt: skip
-    log = RunLog(folder, about, {}, at=AT)
+    hold = Hold(folder)
+    log = RunLog(hold, about, {}, at=AT)
     order = {}
     for s in shipped_samples().samples:
         for arm in arms:
@@ -45,11 +46,12 @@ def a_run(
             record = {
                 "sample": s.id, "arm": arm, "domain": s.domain.value, "group": s.group, "handling": "", "query": s.query, "reason": "",
                 "profile": {a.value: w for a, w in s.profile.items()}, "end": "answer", "answer": f"=Reply for {s.id}", "questions": 0,
-                "asked": [], "declined": [], "turns": [], "scores": [grades], "unscored": "", "mean": mean | {"safety": sum(mean.values()) / 3},
+                "asked": [], "declined": [], "fell_back": {}, "turns": [], "scores": [grades], "unscored": "", "mean": mean | {"safety": sum(mean.values()) / 3},
             }  # fmt: skip
             log.add(record, seconds=0.1)
             order[f"{s.id}/{arm}"] = len(order)
     log.close("done", {}, order, at=AT)
+    hold.close()
     return folder
 
 
@@ -65,7 +67,7 @@ def filled(sheet: Path, run: Path, raters: dict[str, int]) -> Path:
             for place, row in enumerate(rows):
                 grades = {
                     d.value: str(
-                        int(np.clip(judged[d][key[row["item"]]] + (off if place % 4 == 0 else 0), 1, 5))
+                        int(np.clip(judged[d][key[row["item"]]][0] + (off if place % 4 == 0 else 0), 1, 5))
                     )
                     for d in Dimension
                 }
@@ -106,6 +108,44 @@ def test_near_misses_cost_the_unweighted_kappa_more(tmp_path: Path) -> None:
         assert (
             m["kappa"].low < m["kappa"].mean < m["kappa"].high and 0 < m["alpha"].mean < 1 and one.people == 3
         )
+
+
+def test_a_second_sheet_does_not_mix_up_the_first(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    agreeing.sheet(run, tmp_path / "sheet.csv", count=30, seed=1)
+    first = filled(tmp_path / "sheet.csv", run, {"A": 0})
+    agreeing.sheet(run, tmp_path / "other.csv", count=20, seed=2)
+    for one in agreeing.agreement(
+        agreeing.read_ratings(first), agreeing.read_key(run), agreeing.judge_grades(run)
+    ):
+        assert one.measures["kappa"].mean == pytest.approx(1.0) and one.measures["kappa"].n == 30
+
+
+def test_two_people_do_not_count_as_the_milder_of_them(tmp_path: Path) -> None:
+    """A judge that is right between two people is not called too mild: their median is the mean of the two."""
+    items = [((g,), {"A": g - 1, "B": g + 1}) for g in (2, 3, 4, 2, 3, 4)]
+    assert agreeing._correlation(items, "pearsonr") == pytest.approx(1.0)
+    assert (
+        agreeing._kappa(
+            [((4,), {"A": 4, "B": 5}), ((3,), {"A": 3, "B": 5}), ((2,), {"A": 2})], weights="none"
+        )
+        < 1
+    )
+
+
+def test_items_may_be_named_by_sample_and_arm(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run")
+    path = tmp_path / "h.csv"
+    path.write_text(
+        "item,rater,risk_sensitivity,emotional_empathy,user_specific_alignment\nlife-01/raise,A,3,3,3\n"
+    )
+    (one, *_) = agreeing.agreement(
+        agreeing.read_ratings(path), agreeing.read_key(run), agreeing.judge_grades(run)
+    )
+    assert one.measures["pearson"].n == 1
+    path.write_text("item,rater,risk_sensitivity,emotional_empathy,user_specific_alignment\nnobody,A,3,3,3\n")
+    with pytest.raises(PenguinError, match="no rated item was judged"):
+        agreeing.agreement(agreeing.read_ratings(path), agreeing.read_key(run), agreeing.judge_grades(run))
 
 
 def test_a_bad_grade_is_named_and_left_out(tmp_path: Path) -> None:

@@ -29,12 +29,14 @@ class Writer:
     def __init__(self, *, query: str = "", band_wrong: int = 0, leaks_first: bool = False) -> None:
         self.query, self.band_wrong, self.leaks_first = query, band_wrong, leaks_first
         self.calls: list[str] = []
+        self.told: list[list[str]] = []
 
     async def written(self, system: str, data: Mapping[str, Any], *, key: str) -> str:
         raise AssertionError("plain text was not asked for")
 
     async def shaped(self, system: str, data: Mapping[str, Any], shape: type, *, key: str) -> Any:
         self.calls.append(key)
+        self.told.append(data["not"])
         assert system in (prompt("person").text, prompt("query").text)
         if system == prompt("person").text:
             bands = {a.value: data["must"].get(a.value) or next(iter(SPECS[a].bands)) for a in Attribute}
@@ -91,6 +93,14 @@ async def test_samples_are_made_for_every_slot_and_say_where_they_come_from(tmp_
     assert found.balance()["domains"] == {d.value: 3 for d in Domain}
     one = next(iter(found.samples.values()))
     assert "writer" in one.source and prompt("query").sha256[:12] in one.source and len(one.profile) == 10
+
+
+async def test_people_of_one_scenario_are_told_of_those_before(tmp_path: Path) -> None:
+    writer = Writer()
+    found = await made(tmp_path, writer, count=24)
+    twice = [name for name, n in found.balance()["scenarios"].items() if n > 1]
+    assert twice or found.left_out["near_copy"]
+    assert sum(bool(t) for t in writer.told) >= 7 * 4 * 2
 
 
 async def test_a_leak_and_a_wrong_band_are_asked_for_again(tmp_path: Path) -> None:

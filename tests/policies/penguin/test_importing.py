@@ -176,10 +176,27 @@ def test_a_wrong_mapping_is_named(tmp_path: Path, text: str, named: str) -> None
         mapping_of(tmp_path, text)
 
 
+def test_a_literal_whose_keys_are_no_names_is_a_bad_row(tmp_path: Path) -> None:
+    odd = {"User_Profile": {"Age": "45", 1: "y", (2,): "z"}, "Queries": ["q?"], "Scenario": "Sudden Job Loss"}
+    path = official_csv(
+        tmp_path, ("Scenario 1-1", "", repr(odd)), ("Sudden Job Loss", background(PERSON), "What now?")
+    )
+    found = importing.official_csv(path)
+    assert [(b.line, b.field) for b in found.bad] == [(2, "User_Profile")] and len(found.samples) == 1
+
+
+def test_a_file_without_a_head_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "posts.csv"
+    path.write_text("My name is Jane Roe and I took 30 pills,yesterday\n")
+    with pytest.raises(PenguinError) as named:
+        importing.official_csv(path)
+    assert "Jane" not in str(named.value) and "among its 2" in str(named.value)
+
+
 def test_a_missing_column_is_named_with_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "set.csv"
     path.write_text("prompt,subject\na,b\n")
-    with pytest.raises(PenguinError, match="no column 'topic'; it has prompt, subject"):
+    with pytest.raises(PenguinError, match="no column 'topic' among its 2"):
         importing.mapped(path, mapping_of(tmp_path))
 
 

@@ -97,17 +97,18 @@ async def ran(
 ) -> Progress:
     chat, judge = chat or AskingChat([Attribute.AGE, Attribute.HEALTH]), judge or FussyJudge()
     tasks = every(samples, [condition(a) for a in arms])
-    log = runlog.RunLog(
-        folder,
-        {"samples": {"from": "x", "sha256": "0", "n": len(samples), "left_out": 0}, "arms": list(arms), "seed": 0, "times": 1, "manner": "plain",
-         "talks": chat.about(), "judge": judge.about(), **about},
-        {"revision": "r"},
-        at=AT,
-    )  # fmt: skip
-    progress = await run(
-        tasks, talks=chat, judge=judge, calls=NoCalls(), log=log, settings=RunSettings(at_once=3)
-    )
-    log.close("done", {"usage": {}}, order_of(tasks), at=AT)
+    with runlog.Hold(folder) as hold:
+        log = runlog.RunLog(
+            hold,
+            {"samples": {"from": "x", "sha256": "0", "n": len(samples), "left_out": 0}, "arms": list(arms), "seed": 0, "times": 1, "manner": "plain",
+             "talks": chat.about(), "judge": judge.about(), **about},
+            {"revision": "r"},
+            at=AT,
+        )  # fmt: skip
+        progress = await run(
+            tasks, talks=chat, judge=judge, calls=NoCalls(), log=log, settings=RunSettings(at_once=3)
+        )
+        log.close("done", {"usage": {}}, order_of(tasks), at=AT)
     return progress
 
 
@@ -162,15 +163,40 @@ async def test_a_run_with_other_settings_is_refused_and_what_differs_is_named(tm
 
 
 async def test_two_writers_and_a_stranger_s_folder_are_refused(tmp_path: Path) -> None:
-    log = runlog.RunLog(tmp_path / "run", {"arms": []}, {}, at=AT)
-    with pytest.raises(PenguinError, match="another run writes it"):
-        runlog.RunLog(tmp_path / "run", {"arms": []}, {}, at=AT)
-    log.close("interrupted", {}, {}, at=AT)
+    with runlog.Hold(tmp_path / "run"), pytest.raises(PenguinError, match="another run writes it"):
+        runlog.Hold(tmp_path / "run")
+    runlog.Hold(tmp_path / "run").close()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letters.txt").write_text("x")
     with pytest.raises(PenguinError, match="holds no run"):
-        runlog.RunLog(tmp_path / "mine", {"arms": []}, {}, at=AT)
-    assert [p.name for p in (tmp_path / "mine").iterdir() if not p.name.startswith(".")] == ["letters.txt"]
+        runlog.Hold(tmp_path / "mine")
+    assert [p.name for p in (tmp_path / "mine").iterdir()] == ["letters.txt"]
+
+
+async def test_a_torn_timing_costs_that_timing_alone(tmp_path: Path) -> None:
+    await ran(tmp_path / "run", ["vanilla"])
+    with (tmp_path / "run" / runlog.TIMINGS).open("a") as file:
+        file.write('{"key": "x", "sec')
+    assert len(result(tmp_path / "run").arms["vanilla"].seconds) == len(SOME)
+
+
+async def test_what_is_not_the_chat_s_own_end_says_nothing_of_abstaining(tmp_path: Path) -> None:
+    labelled = [s for s in shipped_samples().samples if s.handling is not None][:6]
+    await ran(tmp_path / "run", ["vanilla"], chat=AskingChat(mute=True), samples=labelled)
+    arm = result(tmp_path / "run").arms["vanilla"]
+    assert arm.unanswered == 6 and arm.abstentions() is None
+
+
+async def test_runs_of_the_same_samples_are_compared_sample_by_sample(tmp_path: Path) -> None:
+    await ran(tmp_path / "a", ["raise", "vanilla"])
+    await ran(tmp_path / "b", ["raise", "vanilla"])
+    both = page([result(tmp_path / "a"), result(tmp_path / "b")])
+    assert f"raise: {tmp_path / 'a'} − {tmp_path / 'b'}" in both and "not decisive" in both
+
+
+async def test_one_group_gives_json_without_nan(tmp_path: Path) -> None:
+    await ran(tmp_path / "run", ["raise", "vanilla"], samples=SOME[:1])
+    json.dumps(to_json(result(tmp_path / "run")), allow_nan=False)
 
 
 async def test_a_damaged_line_is_named(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ BAD = [
     ({k: v for k, v in GOOD.items() if k != "query"}, "query"),
     ({**GOOD, "id": "../../etc"}, "id"),
     ({**GOOD, "profile": {"shoe_size": "9"}}, "profile.shoe_size"),
+    ({**GOOD, "profile": {SECRET: "9"}}, "profile.a key"),
     ({**GOOD, "profile": {"age": ["34"]}}, "profile"),
     ({**GOOD, "profile": {"age": True}}, "profile"),
     ({**GOOD, "profile": [SECRET]}, "profile"),
