@@ -129,13 +129,5 @@ def keeping_in(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests stay together: Playwright keeps a loop running in its thread, beside which no asynchronous test can run.
-
-    One after another, they come last. With several workers (`make test`), one of them begins with the browser tests, all of
-    them, and takes other files when they are done; the tests of a file stay together, as they share what is dear to build.
-    """
-    has_workers = "PYTEST_XDIST_WORKER" in os.environ
-    items.sort(key=lambda item: ("e2e" in item.path.parts) is not has_workers)
-    for item in items if has_workers else ():
-        group = "browser" if "e2e" in item.path.parts else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(group))
+    """Browser tests last: Playwright keeps a loop running in this thread, beside which no asynchronous test can run."""
+    items.sort(key=lambda item: "e2e" in item.path.parts)

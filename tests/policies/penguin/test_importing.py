@@ -232,7 +232,7 @@ def whole(kind: str, folder: Path) -> tuple[Path, Callable[[Path], Samples]]:
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "mapped"])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_broken_anywhere_gives_named_errors_only(
     tmp_path: Path, kind: str, data: st.DataObject
