@@ -197,7 +197,7 @@ async def test_a_locked_store_keeps_the_count_in_memory_and_writes_it_later(
     Store(tmp_path).close()
     lock = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     lock.execute("BEGIN EXCLUSIVE")
-    desk = Desk(tmp_path, pause=0.05)
+    desk = Desk(tmp_path, clock=parts.clock, pause=0.05)
     moves, took = await first_move(Conversation.start(replace(parts, desk=desk)), DANGER)
     assert moves[-1].fields["reason"] == "imminent_risk" and took < SECOND
     await asyncio.sleep(0.2)
@@ -216,14 +216,14 @@ async def test_a_locked_store_keeps_the_count_in_memory_and_writes_it_later(
 
 async def test_a_store_that_cannot_be_opened_keeps_the_card(parts: Parts, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"this is no database at all" * 100)
-    desk = Desk(tmp_path, pause=0.05)
+    desk = Desk(tmp_path, clock=parts.clock, pause=0.05)
     moves, took = await first_move(Conversation.start(replace(parts, desk=desk)), DANGER)
     desk.close()
     assert moves[-1].fields["reason"] == "imminent_risk" and took < SECOND
 
 
 async def test_a_webhook_that_is_down_delays_nothing(parts: Parts, tmp_path: Path) -> None:
-    desk = Desk(tmp_path, [Webhook("http://127.0.0.1:9/hook", "secret")], pause=0.05)
+    desk = Desk(tmp_path, [Webhook("http://127.0.0.1:9/hook", "secret")], clock=parts.clock, pause=0.05)
     moves, took = await first_move(Conversation.start(replace(parts, desk=desk), country="GB"), DANGER)
     assert moves[-1].fields["reason"] == "imminent_risk" and took < SECOND
     for _ in range(100):
