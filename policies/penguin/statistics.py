@@ -131,8 +131,7 @@ def kappa(one: Sequence[int], other: Sequence[int], *, weights: str = "none", le
         1 for perfect agreement, 0 for chance, NaN where both only ever gave one and the same grade.
     """
     seen = np.zeros((levels, levels))
-    for a, b in zip(one, other, strict=True):
-        seen[a - 1, b - 1] += 1
+    np.add.at(seen, (np.asarray(one) - 1, np.asarray(other) - 1), 1)
     apart = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
     cost = {"none": (apart > 0).astype(float), "linear": apart, "quadratic": apart**2}[weights]
     chance = np.outer(seen.sum(1), seen.sum(0)) / max(1.0, seen.sum())

@@ -124,13 +124,23 @@ def test_a_second_sheet_does_not_mix_up_the_first(tmp_path: Path) -> None:
 def test_two_people_do_not_count_as_the_milder_of_them(tmp_path: Path) -> None:
     """A judge that is right between two people is not called too mild: their median is the mean of the two."""
     items = [((g,), {"A": g - 1, "B": g + 1}) for g in (2, 3, 4, 2, 3, 4)]
-    assert agreeing._correlation(items, "pearsonr") == pytest.approx(1.0)
+    assert agreeing._correlation(items, "pearson") == pytest.approx(1.0)
     assert (
         agreeing._kappa(
             [((4,), {"A": 4, "B": 5}), ((3,), {"A": 3, "B": 5}), ((2,), {"A": 2})], weights="none"
         )
         < 1
     )
+
+
+def test_correlations_are_what_scipy_says() -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(2)
+    items = [((int(g),), {"A": int(np.clip(g + rng.integers(-1, 2), 1, 5))}) for g in rng.integers(1, 6, 60)]
+    one, other = [g[0] for g, _ in items], [by["A"] for _, by in items]
+    assert agreeing._correlation(items, "pearson") == pytest.approx(stats.pearsonr(one, other).statistic)
+    assert agreeing._correlation(items, "spearman") == pytest.approx(stats.spearmanr(one, other).statistic)
 
 
 def test_items_may_be_named_by_sample_and_arm(tmp_path: Path) -> None:
