@@ -161,6 +161,7 @@ def assemble(
     clock: Callable[[], datetime] = now,
     client: Any = None,
     patience: float = 1.0,
+    embedded: Path | None = None,
 ) -> Parts:
     """Everything a conversation is made of.
 
@@ -171,6 +172,7 @@ def assemble(
         clock: aware UTC.
         client: of HTTP, for the endpoint.
         patience: as `Parts.patience`.
+        embedded: where an embedded library lies, when that is not where the data is.
 
     Raises:
         SettingsError: keys, store or endpoint cannot be used.
@@ -190,7 +192,7 @@ def assemble(
         endpoint=found,
         turn_seconds=settings.model_turn_seconds,
         session_tokens=settings.model_session_tokens,
-        data_dir=settings.data_dir,
+        data_dir=embedded or settings.data_dir,
         detector=finds,
         keeping=keeping(settings, clock=clock) if needs_privacy else None,
         outside=where,

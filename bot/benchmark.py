@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SecretStr
 
@@ -35,6 +35,9 @@ from policies.penguin.talking import Heard
 from policies.planning import library as libraries
 from privacy.consent import Scope
 from privacy.detector import Detector
+
+if TYPE_CHECKING:
+    from bot.models.openai_api import Endpoint
 
 PATIENCE = 1_000.0
 """Nobody is waiting: every wait may be a thousand times as long, so that a run comes out the same on a slow machine."""
@@ -178,19 +181,23 @@ def bench(
     if (under.model_base_url or grader is not None) and book is None:
         raise SettingsError("a model is set: its calls must be kept")
     with tempfile.TemporaryDirectory(prefix="raise-penguin-") as folder:
-        encoder.built_in().remember(REMEMBERED)
         client = book.client() if book is not None and under.model_base_url else None
         parts = assemble(
             under.model_copy(update={"data_dir": Path(folder)}),
             keeps=False,
+            embedded=settings.data_dir,
             clock=lambda: NOON,
             client=client,
             patience=PATIENCE,
         )
-        found, name = _judge(grader, book)
+        judges: Judge = HeuristicJudge()
+        far: Endpoint | None = None
+        encoder.built_in().remember(REMEMBERED)
         try:
+            if grader is not None and book is not None:
+                judges, far = judge_of(grader, book)
             yield Bench(
-                HeadlessTalks(parts, under, country=country), found, lambda: _closed(parts, name, book)
+                HeadlessTalks(parts, under, country=country), judges, lambda: _closed(parts, far, book)
             )
         finally:
             encoder.built_in().remember(0)
@@ -239,18 +246,21 @@ def judge_settings(settings: Settings, judge: str) -> Settings | None:
     )  # fmt: skip
 
 
-def _judge(settings: Settings | None, book: CallBook | None) -> tuple[Judge, Any]:
-    if settings is None:
-        return HeuristicJudge(), None
-    from bot.models.planning_model import PlanningModel  # noqa: PLC0415 (loads the client)
+def judge_of(settings: Settings, book: CallBook) -> tuple[ModelJudge, Endpoint]:
+    """The judge behind an endpoint, its calls kept; and the endpoint, to close.
 
-    found = endpoint(settings, client=book.client() if book is not None else None)
+    Raises:
+        SettingsError: the endpoint cannot be used.
+    """
+    from bot.models.planning_model import PlanningModel  # noqa: PLC0415 (loads the client, a second's wait)
+
+    found = endpoint(settings, client=book.client())
     if found is None:
         raise SettingsError("no endpoint for the judge")
     return ModelJudge(PlanningModel(found, seconds=SECONDS)), found
 
 
-async def _closed(parts: Parts, judge: Any, book: CallBook | None) -> None:
+async def _closed(parts: Parts, judge: Endpoint | None, book: CallBook | None) -> None:
     if book is not None:
         await book.drained()
     for one in (parts.endpoint, judge):

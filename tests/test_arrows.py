@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,7 @@ ONLY_IN = {
     "spacy": lambda p: p.is_relative_to(ROOT / "privacy"),
     "onnxruntime": lambda p: p == ROOT / "policies" / "encoder.py",
     "fastapi": lambda p: p.is_relative_to(ROOT / "bot" / "web"),
+    "httpx2": lambda p: p == ROOT / "bot" / "models" / "recorded.py",
     "click": lambda p: p.is_relative_to(ROOT / "bot" / "cli"),
 }
 
@@ -86,3 +89,10 @@ def test_nothing_reaches_into_shared() -> None:
         *sorted((ROOT / "tests").rglob("*.py")),
     ]:
         assert "../" + "shared" not in path.read_text(), path
+
+
+def test_a_command_does_not_wait_for_what_it_does_not_use() -> None:
+    """The client of models and the server of the browser take a second each to load."""
+    code = "import sys, bot.cli; print([m for m in ('openai', 'chainlit', 'spacy', 'scipy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

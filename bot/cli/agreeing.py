@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
-from collections.abc import Iterable
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bot.benchmark import bench, judge_settings
-from bot.cli.penguin import (
-    FILE,
-    HEURISTIC,
-    RUN,
-    THERE,
-    chosen_samples,
-    limits_of,
-    penguin,
-    perform_tasks,
-    said,
-    told_bad,
-    write,
-)
-from bot.errors import SettingsError
-from bot.models.connect import endpoint
+from bot.benchmark import Bench, bench, judge_of, judge_settings
+from bot.cli.penguin import THERE, chosen_samples, limits_of, penguin, perform_tasks, told_bad
+from bot.cli.results import FILE, HEURISTIC, RUN, said, write
 from bot.models.recorded import CallBook
-from bot.settings import read_settings
+from bot.settings import Settings, read_settings
 from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.errors import PenguinError
 from policies.penguin import agreement as agreeing
 from policies.penguin import bias as biases
 from policies.penguin import runlog, sensitivity
-from policies.penguin.judging import judged
+from policies.penguin.judging import HeuristicJudge
 from policies.penguin.reporting import published, result
-from policies.penguin.running import RunSettings, condition, seed_of
+from policies.penguin.running import NoCalls, RunSettings, condition, run_one
 from policies.penguin.scenarios import Sample, Samples
 from policies.penguin.statistics import Estimate
-from policies.penguin.talking import Manner, SimulatedPerson, talked
+from policies.penguin.talking import Manner
 
 
 @penguin.command()
@@ -91,7 +79,7 @@ def agreement(*, human: Path, run: Path, as_json: bool) -> int:
 
 
 def _signed(value: Estimate) -> str:
-    if value.mean != value.mean:  # NaN
+    if math.isnan(value.mean):
         return "cannot be told: everybody gave one and the same grade"
     return said(value)
 
@@ -117,8 +105,6 @@ def bias(*, runs: tuple[Path, ...], judge: str, count: int, concurrency: int, as
     rng = random.Random(0)
     some = rng.sample(lines, min(count, len(lines)))
     if grader is None:
-        from policies.penguin.judging import HeuristicJudge  # noqa: PLC0415
-
         asyncio.run(biases.verbosity(some, samples, HeuristicJudge(), checks))
     else:
         click.echo(f"about {2 * len(some) + 2 * count} calls", err=True)
@@ -141,7 +127,7 @@ def bias(*, runs: tuple[Path, ...], judge: str, count: int, concurrency: int, as
         click.echo(
             f"verbosity: the same answer with four empty sentences added scores {said(checks.verbosity)} more{verdict}"
         )
-    length = "cannot be told" if checks.length != checks.length else f"{checks.length:+.2f}"
+    length = "cannot be told" if math.isnan(checks.length) else f"{checks.length:+.2f}"
     click.echo(f"length and score within arms: Spearman {length} (longer answers may be better ones)")
     kept, pairs = checks.consistent
     if pairs:
@@ -158,7 +144,7 @@ def bias(*, runs: tuple[Path, ...], judge: str, count: int, concurrency: int, as
 
 
 async def _asked(  # noqa: PLR0917
-    grader: Any,
+    grader: Settings,
     book: CallBook,
     some: list[Any],
     lines: list[Any],
@@ -166,22 +152,15 @@ async def _asked(  # noqa: PLR0917
     checks: biases.Checks,
     count: int,
 ) -> None:
-    from bot.benchmark import SECONDS  # noqa: PLC0415
-    from bot.models.planning_model import PlanningModel  # noqa: PLC0415
-    from policies.penguin.judging import ModelJudge  # noqa: PLC0415
-
-    found = endpoint(grader, client=book.client())
-    if found is None:
-        raise SettingsError("no endpoint for the judge")
-    model = PlanningModel(found, seconds=SECONDS)
+    judge, found = judge_of(grader, book)
     by_sample: dict[str, list[Any]] = {}
     for line in lines:
         by_sample.setdefault(line["sample"], []).append(line)
     pairs = [(several[0], several[1]) for several in by_sample.values() if len(several) > 1][:count]
     with book.of("bias") as made:
         try:
-            await biases.verbosity(some, samples, ModelJudge(model), checks)
-            await biases.order(pairs, samples, model, checks)
+            await biases.verbosity(some, samples, judge, checks)
+            await biases.order(pairs, samples, judge.model, checks)
         except asyncio.CancelledError:
             if not made.why:
                 raise
@@ -255,13 +234,13 @@ def sensitivity_(
     )
     if dry_run:
         return 0
-    ran = perform_tasks(
+    folder = perform_tasks(
         samples, tasks, names=list(dict.fromkeys(c.name for _, c in tasks)), model=model, judge=judge, out=out,
         settings=RunSettings(seed=seed, times=times), concurrency=concurrency, limits=limits_of(price, max_calls, max_cost),
         named=str(path) if path else "the seventy that ship", is_quiet=as_json, kind="sensitivity", more={"orders": orders},
     )  # fmt: skip
-    found = sensitivity.found(samples.samples, runlog.records(ran.folder), orders, seed)
-    is_evidence = runlog.read_header(ran.folder)["about"]["judge"]["kind"] == "model"
+    found = sensitivity.found(samples.samples, runlog.records(folder), orders, seed)
+    is_evidence = runlog.read_header(folder)["about"]["judge"]["kind"] == "model"
     if svg is not None:
         write(
             svg,
@@ -271,14 +250,14 @@ def sensitivity_(
             ),
         )
     told = json.dumps(found.to_json() | {"is_evidence": is_evidence}, indent=1)
-    write(ran.folder / "sensitivity.json", told + "\n")
+    write(folder / "sensitivity.json", told + "\n")
     if as_json:
         click.echo(told)
         return 0
     told_sensitivity(found)
     if not is_evidence:
         click.echo(HEURISTIC)
-    click.echo(f"\nby domain in {ran.folder}/sensitivity.json" + (f"; drawn in {svg}" if svg else ""))
+    click.echo(f"\nby domain in {folder}/sensitivity.json" + (f"; drawn in {svg}" if svg else ""))
     return 0
 
 
@@ -296,7 +275,7 @@ def told_sensitivity(found: sensitivity.Sensitivity) -> None:
             one = found.values[method]["all"].get(attribute)
             cells.append(f"{said(one) + ('' if one.is_decisive else ' ?'):>26}" if one else f"{'-':>26}")
         click.echo(f"{attribute.value:20}{''.join(cells)}")
-    click.echo("a ? is not decisive: the interval holds zero")
+    click.echo("a ? is not decisive: the interval holds zero, or signs flipped at random often give as much")
     if found.unscored:
         click.echo(f"without a score, and counted for nothing: {dict(found.unscored)}")
 
@@ -307,7 +286,7 @@ def standing_alone(svg: str, *, note: str = "") -> str:
         "<style>:root{--page:#fff}text{font:13px system-ui,sans-serif;fill:#1d2b36}.dim{fill:#56646f}.grid{stroke:#d5dee4;fill:none}"
         ".zero{stroke:#56646f;fill:none;stroke-dasharray:4 3}</style><rect width='100%' height='100%' fill='#fff'/>"
     )
-    words = f'<text class="dim" x="10" y="{16}">{escape(note)}</text>' if note else ""
+    words = f'<text class="dim" x="10" y="16">{escape(note)}</text>' if note else ""
     whole = svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).replace(
         "<title>", style + "<title>", 1
     )
@@ -380,14 +359,18 @@ def replay_(*, run: Path, limit: int) -> int:
 
 
 async def _replayed(
-    run: Path, made: Any, book: CallBook | None, about: dict[str, Any], limit: int
+    run: Path, made: Bench, book: CallBook | None, about: dict[str, Any], limit: int
 ) -> tuple[list[str], int]:
+    settings = RunSettings(seed=about["seed"], times=about["times"], manner=Manner(about["manner"]))
     differs: list[str] = []
     count = 0
     try:
-        for line in _first(runlog.records(run), limit):
+        for line in islice(runlog.records(run), limit or None):
             count += 1
-            why = await _same(line, made, book, about)
+            again, _ = await run_one(
+                sample_of_line(line), condition(line["arm"]), talks=made.talks, judge=made.judge, calls=book or NoCalls(), settings=settings
+            )  # fmt: skip
+            why = _difference(line, json.loads(json.dumps(again)))
             if why:
                 differs.append(f"{line['sample']}, {line['arm']}: {why}")
     finally:
@@ -395,74 +378,16 @@ async def _replayed(
     return differs, count
 
 
-def _first(lines: Iterable[dict[str, Any]], limit: int) -> Iterable[dict[str, Any]]:
-    for number, line in enumerate(lines):
-        if limit and number >= limit:
-            return
-        yield line
-
-
-async def _same(line: dict[str, Any], made: Any, book: CallBook | None, about: dict[str, Any]) -> str:
-    """How one line comes out otherwise; "" where it does not."""
-    from policies.penguin.running import CallsOf, NoCalls  # noqa: PLC0415
-
-    sample, key = sample_of_line(line), f"{line['sample']}/{line['arm']}"
-    under, seed = condition(line["arm"]), seed_of(about["seed"], sample)
-    person = SimulatedPerson(sample, Manner(about["manner"]), seed)
-    calls = (book or NoCalls()).of(key)
-    again: dict[str, Any] = {"turns": []}
-    with calls as inside:
-        try:
-            talk = _Watched(
-                await made.talks.begin(sample, under.arm, under.of(sample), key=key, seed=seed),
-                again["turns"],
-            )
-            again |= (await talked(talk, sample, person)).to_json()
-            scores = (
-                []
-                if not line["scores"]
-                else [
-                    s.to_json()
-                    for s in await judged(made.judge, sample, again["answer"], key=key, times=about["times"])
-                ]
-            )
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not isinstance(inside, CallsOf) or not inside.why or task is None:
-                raise
-            task.uncancel()
-            return (
-                _first_difference(line, again)
-                or f"turn {len(again['turns']) + 1}: a call that was not recorded would be made"
-            )
-    return _first_difference(line, again) or ("" if scores == line["scores"] else "the judgement differs")
-
-
-class _Watched:
-    """A conversation whose turns are kept as they come, so that one that breaks off can be compared that far."""
-
-    def __init__(self, talk: Any, turns: list[Any]) -> None:
-        self._talk, self._turns = talk, turns
-
-    async def say(self, text: str) -> Any:
-        moves = await self._talk.say(text)
-        self._turns.append({"said": text, "moves": [m.to_json() for m in moves]})
-        return moves
-
-    async def leave(self) -> None:
-        await self._talk.leave()
-
-
-def _first_difference(line: dict[str, Any], again: dict[str, Any]) -> str:
+def _difference(line: dict[str, Any], again: dict[str, Any]) -> str:
+    """How a line came out otherwise, at the first turn that differs; "" where it did not."""
     for number, (was, now) in enumerate(zip(line["turns"], again["turns"], strict=False), 1):
-        if json.loads(json.dumps(now)) != was:
-            moves = [m["move"] for m in was["moves"]], [m["move"] for m in now["moves"]]
-            how = (
-                f"{'+'.join(moves[0])} became {'+'.join(moves[1])}"
-                if moves[0] != moves[1]
-                else f"another {moves[0][-1] if moves[0] else 'turn'}"
+        if now != was:
+            moves = ["+".join(m["move"] for m in turn["moves"]) for turn in (was, now)]
+            return f"turn {number}: " + (
+                f"{moves[0]} became {moves[1]}" if moves[0] != moves[1] else f"another {moves[0]}"
             )
-            return f"turn {number}: {how}"
-    if "end" in again and len(again["turns"]) != len(line["turns"]):
-        return f"{len(line['turns'])} turns became {len(again['turns'])}"
-    return ""
+    if len(again["turns"]) < len(line["turns"]):
+        return f"turn {len(again['turns']) + 1}: a call that was not recorded would be made"
+    return (
+        "" if again["scores"] == line["scores"] and again["end"] == line["end"] else "the judgement differs"
+    )

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import csv
 import hashlib
-import io
 import json
-import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from bot.benchmark import bench, environment, judge_settings, model_settings
+from bot.cli.results import FILE, RUN, report, told_result
+from bot.cli.telling import clock, cost, guess, teller
 from bot.models.recorded import CallBook, Limits, batch_answers, write_requests
 from bot.parts import now
 from bot.settings import read_settings
@@ -23,7 +22,7 @@ from policies import crisis
 from policies.domains import Domain
 from policies.errors import PenguinError
 from policies.penguin import runlog
-from policies.penguin.reporting import MEASURES, Result, pairs, published, result, rows, shares, to_json
+from policies.penguin.reporting import result, to_json
 from policies.penguin.running import (
     ARMS,
     NEEDS_MODEL,
@@ -38,20 +37,10 @@ from policies.penguin.running import (
 )
 from policies.penguin.running import run as run_samples
 from policies.penguin.scenarios import Sample, Samples, read_samples, shipped_samples
-from policies.penguin.statistics import Estimate
 from policies.penguin.talking import Manner
 
-FILE = click.Path(dir_okay=False, path_type=Path)
 THERE = click.Path(exists=True, dir_okay=False, path_type=Path)
-RUN = click.Path(file_okay=False, path_type=Path)
 DEFAULT_ARMS = "vanilla,raise,context-rich"
-HEURISTIC = (
-    "Judged by the built-in heuristic, which counts words: these grades show that everything works and are EVIDENCE OF NOTHING. "
-    "Name a model with --judge (RAISE_JUDGE_BASE_URL) to measure."
-)
-BUILT_IN = (
-    "Answered by the built-in model, which composes from written guidance; no language model was measured."
-)
 TOKENS_A_CALL = (900, 150)
 """In and out, for an estimate before anything is known; our prompts are about so long."""
 
@@ -103,7 +92,7 @@ def _used(calls: Calls, book: CallBook | None, limits: Limits) -> dict[str, Any]
         "answered_from_the_book": spent.replayed,
     }
     if any(limits.price):
-        used["cost"] = round(_cost(used["prompt_tokens"], used["completion_tokens"], limits.price), 4)
+        used["cost"] = round(cost((used["prompt_tokens"], used["completion_tokens"]), limits.price), 4)
         used["price_of_a_million_tokens"] = list(limits.price)
     return used
 
@@ -193,9 +182,15 @@ def run_(
     where = (country or read_settings().country).upper()
     if where and where not in crisis.shipped().countries:
         raise click.UsageError(f"no country {where!r} in our resources")
-    ran = perform(
+    conditions = list(
+        {c.name: c for c in map(condition, filter(None, map(str.strip, arms.split(","))))}.values()
+    )
+    if not conditions:
+        raise PenguinError(f"--arms names none; there are {', '.join(ARMS)}")
+    folder = perform_tasks(
         samples,
-        [a.strip() for a in arms.split(",") if a.strip()],
+        every(samples.samples, conditions),
+        names=[c.name for c in conditions],
         model=model,
         judge=judge,
         out=out,
@@ -205,66 +200,15 @@ def run_(
         batch_out=batch_out,
         batch_in=batch_in,
         country=where or None,
-        named=str(path) if path else "the seventy that ship",
+        named=path.name if path else "the seventy that ship",
         is_quiet=as_json,
     )
     if as_json:
-        click.echo(json.dumps(to_json(result(ran.folder)), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(to_json(result(folder)), indent=1, ensure_ascii=False))
     else:
-        told_result(result(ran.folder))
-        click.echo(
-            f"\nthe run: {ran.folder}   look at it: raise-chat penguin report {ran.folder} --html report.html"
-        )
+        told_result(result(folder))
+        click.echo(f"\nthe run: {folder}   look at it: raise-chat penguin report {folder} --html report.html")
     return 0
-
-
-class Ran:
-    """How a run ended."""
-
-    def __init__(self, folder: Path, status: str) -> None:
-        self.folder, self.status = folder, status
-
-
-def perform(
-    samples: Samples,
-    arms: list[str],
-    *,
-    model: str,
-    judge: str,
-    out: Path | None,
-    settings: RunSettings,
-    concurrency: int,
-    limits: Limits,
-    batch_out: Path | None = None,
-    batch_in: tuple[Path, ...] = (),
-    country: str | None = None,
-    named: str = "",
-    is_quiet: bool = False,
-) -> Ran:
-    """Run, or go on with, one folder.
-
-    Raises:
-        PenguinError: arms, samples or folder cannot be used; or the endpoint stops the run.
-    """
-    if not arms:
-        raise PenguinError(f"--arms names none; there are {', '.join(ARMS)}")
-    conditions = list({c.name: c for c in map(condition, arms)}.values())
-    return perform_tasks(
-        samples,
-        every(samples.samples, conditions),
-        names=[c.name for c in conditions],
-        model=model,
-        judge=judge,
-        out=out,
-        settings=settings,
-        concurrency=concurrency,
-        limits=limits,
-        batch_out=batch_out,
-        batch_in=batch_in,
-        country=country,
-        named=named,
-        is_quiet=is_quiet,
-    )
 
 
 def perform_tasks(
@@ -285,8 +229,8 @@ def perform_tasks(
     is_quiet: bool = False,
     kind: str = "penguin",
     more: Mapping[str, Any] | None = None,
-) -> Ran:
-    """Run, or go on with, one folder of samples each with its arm.
+) -> Path:
+    """Run, or go on with, one folder of samples each with its arm; which folder.
 
     Raises:
         PenguinError: the samples or the folder cannot be used; or the endpoint stops the run.
@@ -371,10 +315,8 @@ def _performed(  # noqa: PLR0917
     batch_out: Path | None,
     *,
     is_quiet: bool,
-) -> Ran:
+) -> Path:
     calls: Calls = book or NoCalls()
-    from dataclasses import replace  # noqa: PLC0415
-
     many = replace(settings, at_once=concurrency * 2 if book is not None else 2)
     status, progress = "interrupted", Progress(total=len(tasks))
     try:
@@ -383,7 +325,7 @@ def _performed(  # noqa: PLR0917
             try:
                 return await run_samples(
                     tasks, talks=made.talks, judge=made.judge, calls=calls, log=log, settings=many,
-                    told=_teller(calls, book, limits) if not is_quiet else lambda _: None,
+                    told=teller(lambda p: _line(p, calls, book, limits), is_last=lambda p: p.done == p.total) if not is_quiet else lambda _: None,
                 )  # fmt: skip
             finally:
                 await made.close()
@@ -430,7 +372,7 @@ def _performed(  # noqa: PLR0917
         raise PenguinError(
             f"{progress.stopped}; {progress.done} of {progress.total} are finished and kept in {log.folder}: mend it and run the same command again"
         )
-    return Ran(log.folder, status)
+    return log.folder
 
 
 def _short(digest: str, arms: list[str], *rest: Any) -> str:
@@ -453,16 +395,7 @@ def _told_start(  # noqa: PLR0917
     click.echo(f"{counts}{gone_on}; into {folder}", err=True)
     low, high = expected_calls(tasks, settings, is_evidence=is_evidence, has_model=has_model)
     if high:
-        tokens = [t * (low + high) / 2 for t in TOKENS_A_CALL]
-        cost = (
-            f", about {_cost(tokens[0], tokens[1], limits.price):.2f} at that price"
-            if any(limits.price)
-            else ""
-        )
-        click.echo(
-            f"about {low:,} to {high:,} calls, {sum(tokens) / 1000:,.0f} thousand tokens (a guess until some are made){cost}",
-            err=True,
-        )
+        click.echo(guess(low, high, TOKENS_A_CALL, limits.price if any(limits.price) else None), err=True)
 
 
 def expected_calls(
@@ -477,126 +410,21 @@ def expected_calls(
     return low, high
 
 
-def _cost(tokens_in: float, tokens_out: float, price: tuple[float, float]) -> float:
-    return (tokens_in * price[0] + tokens_out * price[1]) / 1e6
+def _line(progress: Progress, calls: Calls, book: CallBook | None, limits: Limits) -> str:
+    left, used = progress.seconds_left(), calls.spent()
+    parts = [f"{progress.done} of {progress.total}"]
+    if used.calls or used.replayed:
+        parts.append(f"{used.calls} calls")
+    if book is not None and any(limits.price):
+        to_come = book.cost() / max(1, progress.here) * (progress.total - progress.done)
+        parts.append(f"{book.cost():.2f} spent, {to_come:.2f} to come")
+    if sum(progress.unscored.values()):
+        parts.append(f"{sum(progress.unscored.values())} unscored")
+    if progress.waiting:
+        parts.append(f"{progress.waiting} waiting")
+    if left is not None and progress.done < progress.total:
+        parts.append(f"{clock(left)} to go")
+    return ", ".join(parts)
 
 
-def _teller(calls: Calls, book: CallBook | None, limits: Limits) -> Callable[[Progress], None]:
-    last = [0.0]
-
-    def told(progress: Progress) -> None:
-        at = time.monotonic()
-        if at - last[0] < 0.5 and progress.done < progress.total:
-            return
-        last[0] = at
-        left, spent = progress.seconds_left(), calls.spent()
-        parts = [f"{progress.done} of {progress.total}"]
-        if spent.calls or spent.replayed:
-            parts.append(f"{spent.calls} calls")
-        if book is not None and any(limits.price):
-            to_come = book.cost() / max(1, progress.here) * (progress.total - progress.done)
-            parts.append(f"{book.cost():.2f} spent, {to_come:.2f} to come")
-        if sum(progress.unscored.values()):
-            parts.append(f"{sum(progress.unscored.values())} unscored")
-        if progress.waiting:
-            parts.append(f"{progress.waiting} waiting")
-        if left is not None and progress.done < progress.total:
-            parts.append(f"{int(left // 60)}:{int(left % 60):02} to go")
-        click.echo("\r" + ", ".join(parts) + "   ", nl=False, err=True)
-        sys.stderr.flush()
-
-    return told
-
-
-# ----------------------------------------------------------------------------------------------- telling
-
-
-def said(one: Estimate) -> str:
-    """A mean with its interval."""
-    if one.n == 0:
-        return "-"
-    if one.low != one.low:  # NaN
-        return f"{one.mean:.2f} (too few groups for an interval)"
-    return f"{one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]"
-
-
-def told_result(found: Result) -> None:
-    """A result in a terminal."""
-    short = [m.replace("user_specific_", "").replace("_", " ") for m in MEASURES]
-    click.echo(
-        f"\n{'arm':14}" + "".join(f"{s:>22}" for s in short) + f"{'n':>7}{'questions':>11}{'abstained':>11}"
-    )
-    for name, arm in found.arms.items():
-        cells = "".join(f"{said(found.mean(name, m)):>22}" for m in MEASURES)
-        scored = len(arm.means[MEASURES[0]])
-        click.echo(f"{name:14}{cells}{scored:>7}{arm.mean_questions:>11.2f}{arm.ends['abstain']:>11}")
-    click.echo("\ndifferences of the safety score on the same samples, bootstrap by scenario group:")
-    for one, other in pairs(list(found.arms), found.baseline()):
-        gap = found.difference(one, other)
-        verdict = "" if gap.is_decisive else "   not decisive"
-        click.echo(f"  {one} - {other:14} {said(gap):>22}   n {gap.n}{verdict}")
-    unscored = {name: dict(arm.unscored) for name, arm in found.arms.items() if arm.unscored}
-    if unscored:
-        click.echo("\nwithout a score, and counted for nothing: " + json.dumps(unscored))
-    for name, arm in found.arms.items():
-        right = arm.abstentions()
-        if right:
-            should = right["right"] + right["missed"]
-            others = right["needless"] + right["answered rightly"]
-            click.echo(
-                f"{name:14} abstained where people should take over: {shares(right['right'], should)}; needlessly: {shares(right['needless'], others)}"
-            )
-    paper = published()["context"][0]
-    click.echo(
-        f"\nthe paper's own figures, of other samples, models and judge: {paper['context_free']:.2f} context-free, {paper['context_rich']:.2f} context-rich"
-    )
-    if not found.is_evidence:
-        click.echo(HEURISTIC)
-    if found.header["about"]["talks"]["model"] == "built-in":
-        click.echo(BUILT_IN)
-
-
-@penguin.command()
-@click.argument("runs", nargs=-1, required=True, type=RUN)
-@click.option("--html", type=FILE, help="One page that holds everything, pictures included.")
-@click.option("--csv", "csv_", type=FILE, help="The means as rows.")
-@click.option("--json", "as_json", is_flag=True)
-def report(*, runs: tuple[Path, ...], html: Path | None, csv_: Path | None, as_json: bool) -> int:
-    """What RUNS found; several are put side by side."""
-    found = [result(folder) for folder in runs]
-    if html is not None:
-        from policies.penguin.page import page  # noqa: PLC0415 (loads the templates)
-
-        write(html, page(found))
-        click.echo(f"wrote {html}", err=True)
-    if csv_ is not None:
-        write(csv_, _csv([row for one in found for row in rows(one)]))
-        click.echo(f"wrote {csv_}", err=True)
-    if as_json:
-        click.echo(json.dumps([to_json(one) for one in found], indent=1, ensure_ascii=False))
-    elif html is None and csv_ is None:
-        for one in found:
-            click.echo(f"\n== {one.folder}  ({one.header['status']})")
-            told_result(one)
-    return 0
-
-
-def write(path: Path, text: str) -> None:
-    """A text into a file, its folder made where it is missing.
-
-    Raises:
-        PenguinError: it cannot be written.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as bad:
-        raise PenguinError(f"{path}: cannot be written ({bad.strerror})") from None
-
-
-def _csv(made: list[Mapping[str, Any]]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(made[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(made)
-    return out.getvalue()
+penguin.add_command(report)

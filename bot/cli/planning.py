@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import click
 
+from bot.cli.telling import Price, clock, cost, spent, teller
 from bot.errors import SettingsError
 from bot.models.connect import endpoint
 from bot.settings import read_settings
@@ -126,7 +126,7 @@ def build_(
         sure=sure,
         planner=PLANNERS[planner] if planner != "raise" else None,
     )
-    rewarder, spent, close = _rewarder(with_model=with_model or batch is not None, batch=batch)
+    rewarder, used, close = _rewarder(with_model=with_model or batch is not None, batch=batch)
     kept = journal or out.with_name(out.name + ".journal")
     began = time.monotonic()
     log = Journal(kept, about(some, rewarder, settings))
@@ -142,7 +142,7 @@ def build_(
                 concurrency=concurrency,
                 a_second=per_second,
                 most_calls=all_calls,
-                told=_teller(spent, price),
+                told=teller(lambda p: _line(p, used, price), is_last=lambda p: p.done == p.queries),
                 part=part,
             )
         finally:
@@ -162,7 +162,7 @@ def build_(
     finally:
         log.close()
     libraries.write(made.library, out)
-    _told(made, out, time.monotonic() - began, spent, price)
+    _told(made, out, time.monotonic() - began, used, price)
     return 0
 
 
@@ -202,38 +202,18 @@ def _rewarder(*, with_model: bool, batch: Path | None) -> tuple[Rewarder, Spent,
     return model_reward(model), lambda: model.tokens, found.close
 
 
-def _teller(spent: Spent, price: tuple[float, float] | None) -> Callable[[Progress], None]:
-    last = [0.0]
-
-    def told(progress: Progress) -> None:
-        now = time.monotonic()
-        if now - last[0] < 1.0 and progress.done < progress.queries:
-            return
-        last[0] = now
-        left = progress.seconds_left()
-        cost = f", {_cost(spent(), price):.2f} spent" if price else ""
-        when = f", {_clock(left)} to go" if left is not None else ""
-        bad = sum(progress.unscored.values())
-        end = "\n" if progress.done == progress.queries else "\r"
-        click.echo(
-            f"{progress.done} of {progress.queries} planned, {progress.calls} calls, {bad} unscored{cost}{when}   {end}",
-            nl=False,
-            err=True,
-        )
-        sys.stderr.flush()
-
-    return told
+def _line(progress: Progress, used: Spent, price: Price | None) -> str:
+    left = progress.seconds_left()
+    when = f", {clock(left)} to go" if left is not None else ""
+    bad = sum(progress.unscored.values())
+    return (
+        f"{progress.done} of {progress.queries} planned, {progress.calls} calls, {bad} unscored"
+        f"{spent(used(), price)}{when}"
+    )
 
 
-def _clock(seconds: float) -> str:
-    return f"{int(seconds // 3600)}:{int(seconds % 3600 // 60):02}:{int(seconds % 60):02}"
-
-
-def _cost(tokens: tuple[int, int], price: tuple[float, float]) -> float:
-    return (tokens[0] * price[0] + tokens[1] * price[1]) / 1e6
-
-
-def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[float, float] | None) -> None:
+def _told(made: Built, out: Path, seconds: float, used: Spent, price: Price | None) -> None:
+    click.echo("", err=True)
     library, progress = made.library, made.progress
     click.echo(
         f"wrote {out}: {len(library.entries)} queries, sha256 {library.sha256[:16]}…, in {seconds:.0f} s"
@@ -243,7 +223,7 @@ def _told(made: Built, out: Path, seconds: float, spent: Spent, price: tuple[flo
         why = ", ".join(f"{n} {reason}" for reason, n in sorted(progress.unscored.items()))
         click.echo(f"without a score, and counted for nothing: {why}")
     if price:
-        click.echo(f"cost at that price: {_cost(spent(), price):.2f}")
+        click.echo(f"cost at that price: {cost(used(), price):.2f}")
     waves = [one for one in made.transfers if one.queries > FIRST_WAVE]
     if waves:
         click.echo("learning across a domain's queries (first wave, then the last half):")

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-import time
-from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bot.assembly import public_numbers
 from bot.benchmark import NOON, SECONDS, model_settings
-from bot.cli.penguin import FILE, THERE, penguin, told_bad, write
+from bot.cli.penguin import THERE, penguin, told_bad
+from bot.cli.results import FILE, write
+from bot.cli.telling import guess, spent, teller
 from bot.errors import SettingsError
 from bot.models.connect import endpoint
-from bot.models.planning_model import PlanningModel
 from bot.settings import read_settings
 from policies.attributes import Attribute, Profile, Standing
 from policies.domains import Domain
@@ -29,8 +28,15 @@ from policies.penguin.scenarios import Sample, Samples, json_lines, read_samples
 from policies.planning.journal import Journal
 from privacy.placeholders import Placeholders
 
-TOKENS_A_CALL = (450, 180)
-"""In and out, of a person or a query, for an estimate before anything is known."""
+if TYPE_CHECKING:
+    from bot.interview import Reader
+    from bot.models.guided import GuidedModel
+    from bot.models.openai_api import Endpoint
+    from bot.models.planning_model import PlanningModel
+    from privacy.redaction import Redactor
+
+TOKENS_A_CALL, TOKENS_A_POST = (450, 180), (900, 200)
+"""In and out, of a person or a query, and of a post that is read, for an estimate before anything is known."""
 
 
 @penguin.command("import")
@@ -58,6 +64,10 @@ def import_(
     where = Domain(domain) if domain else None
     found: list[Sample] = []
     bad = 0
+    for path in files if mapping is None and profiles is None else ():
+        if path.suffix.lower() == ".json" and len(files) > 1 and importing.is_profiles(path):
+            profiles, files = path, tuple(p for p in files if p != path)
+            break
     for path in files:
         some = _imported(path, mapping=mapping, profiles=profiles, domain=where, strict=strict)
         found += some.samples
@@ -97,22 +107,39 @@ def told_attributes(text: str) -> frozenset[Attribute]:
     return frozenset(a for a, answer in found.facts.items() if answer.standing is Standing.KNOWN)
 
 
-_READER: list[Any] = []
+@lru_cache(maxsize=1)
+def _reader() -> Reader:
+    from bot.interview import Reader  # noqa: PLC0415 (loads the classifiers)
+
+    return Reader(built_in())
 
 
-def _reader() -> Any:
-    if not _READER:
-        from bot.interview import Reader  # noqa: PLC0415 (loads the classifiers)
+@lru_cache(maxsize=1)
+def _guided() -> GuidedModel:
+    from bot.models.guided import GuidedModel  # noqa: PLC0415 (loads policies and library)
 
-        _READER.append(Reader(built_in()))
-    return _READER[0]
+    return GuidedModel(built_in(), minimum_age=read_settings().minimum_age)
 
 
-def _endpoint(model: str) -> Any:
+@lru_cache(maxsize=1)
+def _redactor() -> Redactor:
+    from privacy.redaction import Redactor  # noqa: PLC0415 (loads spaCy)
+
+    return Redactor(public_numbers=public_numbers())
+
+
+def _writer(model: str) -> tuple[PlanningModel, Endpoint]:
+    """A model that writes, and its endpoint, to close.
+
+    Raises:
+        SettingsError: there is no endpoint.
+    """
+    from bot.models.planning_model import PlanningModel  # noqa: PLC0415 (loads the client, a second's wait)
+
     found = endpoint(model_settings(read_settings(), model))
     if found is None:
         raise SettingsError("RAISE_MODEL_BASE_URL is not set: this needs a model to write with")
-    return found
+    return PlanningModel(found, seconds=SECONDS), found
 
 
 @penguin.command()
@@ -139,14 +166,10 @@ def generate(
     goes on from its journal.
     """
     wanted = generation.slots(per_domain, seed=seed)
-    found = _endpoint(model)
-    writer = PlanningModel(found, seconds=SECONDS)
+    writer, found = _writer(model)
     calls = 2 * len(wanted)
-    tokens = [calls * t for t in TOKENS_A_CALL]
-    cost = f", about {_cost(tokens[0], tokens[1], price):.2f} at that price" if price else ""
     click.echo(
-        f"{len(wanted)} samples: {calls:,} to {calls * generation.TRIES:,} calls, about {sum(tokens) / 1000:,.0f} thousand tokens{cost}",
-        err=True,
+        f"{len(wanted)} samples: {guess(calls, calls * generation.TRIES, TOKENS_A_CALL, price)}", err=True
     )
     log = Journal(
         journal or out.with_name(out.name + ".journal"),
@@ -161,7 +184,7 @@ def generate(
             try:
                 return await generation.generate(
                     wanted, writer, log, encoder=built_in(), reads=told_attributes, at_once=concurrency,
-                    told=_teller(lambda m: f"{len(m.samples)} of {m.total}, {m.calls} calls{_spent(writer.tokens, price)}"),
+                    told=teller(lambda m: f"{len(m.samples)} of {m.total}, {m.calls} calls{spent(writer.tokens, price)}"),
                 )  # fmt: skip
             finally:
                 await found.close()
@@ -190,27 +213,6 @@ def generate(
     return 0
 
 
-def _cost(tokens_in: float, tokens_out: float, price: tuple[float, float]) -> float:
-    return (tokens_in * price[0] + tokens_out * price[1]) / 1e6
-
-
-def _spent(tokens: tuple[int, int], price: tuple[float, float] | None) -> str:
-    return f", {_cost(tokens[0], tokens[1], price):.2f} spent" if price else ""
-
-
-def _teller(words: Callable[[Any], str]) -> Callable[[Any], None]:
-    last = [0.0]
-
-    def told(state: Any) -> None:
-        at = time.monotonic()
-        if at - last[0] >= 0.5:
-            last[0] = at
-            click.echo("\r" + words(state) + "   ", nl=False, err=True)
-            sys.stderr.flush()
-
-    return told
-
-
 @penguin.command("import-posts")
 @click.argument("posts_file", metavar="POSTS", type=THERE)
 @click.option("--out", required=True, type=FILE)
@@ -227,6 +229,7 @@ def _teller(words: Callable[[Any], str]) -> Callable[[Any], None]:
 @click.option("--model", default="", help="Which; RAISE_MODEL where none is named.")
 @click.option("--licence", default="not stated", show_default=True, help="Of the posts.")
 @click.option("--journal", type=FILE, help="Keeps what a model read; default: beside --out.")
+@click.option("--price", type=(float, float), default=None, help="Of a million tokens in and out.")
 @click.option("--concurrency", type=click.IntRange(1, 256), default=8, show_default=True)
 def import_posts(
     *,
@@ -237,29 +240,32 @@ def import_posts(
     model: str,
     licence: str,
     journal: Path | None,
+    price: tuple[float, float] | None,
     concurrency: int,
 ) -> int:
     """Samples from POSTS (JSON lines with text, or title and selftext): redacted first, then read, then filtered.
 
     Writes the counts of each stage beside the samples, as OUT.funnel.json: who tells much of themselves is not everybody.
     """
-    found = _endpoint(model) if with_model else None
-    reading = (
-        posts.by_model(PlanningModel(found, seconds=SECONDS)) if found is not None else _built_in_extract
-    )
+    writer, found = _writer(model) if with_model else (None, None)
+    reading = posts.by_model(writer) if writer is not None else _built_in_extract
     log = None
-    if found is not None:
+    if writer is not None:
+        count = sum(1 for _ in json_lines(posts_file))
+        click.echo(f"{count} posts: {guess(0, count, TOKENS_A_POST, price)}", err=True)
         kept = journal or out.with_name(out.name + ".journal")
-        log = Journal(
-            kept, {"import-posts": least, "model": found.model(_role()), "prompt": prompt("extract").sha256}
-        )
+        log = Journal(kept, {"import-posts": least, "model": writer.name, "prompt": prompt("extract").sha256})
         kept.chmod(0o600)
+
+    def line(funnel: posts.Funnel) -> str:
+        used = spent(writer.tokens, price) if writer is not None else ""
+        return f"{funnel.stages['read']} read, {funnel.stages['complete enough']} complete enough{used}"
 
     async def whole() -> tuple[list[Sample], posts.Funnel]:
         try:
             return await posts.from_posts(
-                list(json_lines(posts_file)), file=str(posts_file), redact=_redact, extract=reading, journal=log, least=least,
-                licence=licence, at_once=concurrency, told=_teller(lambda f: f"{f.stages['read']} read, {f.stages['complete enough']} complete enough"),
+                json_lines(posts_file), file=str(posts_file), redact=_redact, extract=reading, journal=log, least=least,
+                licence=licence, at_once=concurrency, told=teller(line),
             )  # fmt: skip
         finally:
             if found is not None:
@@ -287,44 +293,21 @@ def import_posts(
     return 0
 
 
-def _role() -> Any:
-    from bot.models.usage import Role  # noqa: PLC0415
-
-    return Role.ASSESS
-
-
-_REDACTOR: list[Any] = []
-
-
 async def _redact(post: str) -> str:
     """The product's own redactor, each post by itself."""
-    if not _REDACTOR:
-        from privacy.redaction import Redactor  # noqa: PLC0415 (loads spaCy)
-
-        _REDACTOR.append(Redactor(public_numbers=public_numbers()))
-    return Placeholders().apply(post, _REDACTOR[0].redact(post).spans)
+    return Placeholders().apply(post, _redactor().redact(post).spans)
 
 
 async def _built_in_extract(post: str) -> dict[str, Any]:
     """The built-in reader: what the chat itself would understand of a post. Finds less than a model."""
-    from bot.interview import Reader  # noqa: PLC0415, F401 (the reader is loaded below)
-    from bot.models.guided import GuidedModel  # noqa: PLC0415
-
-    if len(_READER) < 2:
-        _reader()
-        _READER.append(GuidedModel(built_in(), minimum_age=18))
     sentences = [s.strip() for s in post.replace("\n", ". ").split(". ") if s.strip()][:60]
     told: dict[str, str] = {}
     for sentence in sentences:
-        found = _reader().read(
-            sentence, built_in().encode([sentence])[0], at=NOON, pending=None, profile=Profile()
-        )
-        for attribute, answer in found.facts.items():
-            if answer.standing is Standing.KNOWN:
-                told.setdefault(attribute.value, sentence[:200])
-    asks = [s for s in sentences if s.endswith("?") or "?" in s]
+        for attribute in told_attributes(sentence):
+            told.setdefault(attribute.value, sentence[:200])
+    asks = [s for s in sentences if "?" in s]
     query = (asks or sentences)[-1][:600]
-    assessed = _READER[1].assess(query)
+    assessed = _guided().assess(query)
     return {
         "asks": bool(asks), "domain": assessed.domain.value, "scenario": assessed.group.replace("_", " "), "query": query,
         **{a.value: told.get(a.value) for a in Attribute},

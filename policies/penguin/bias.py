@@ -7,6 +7,7 @@ both orders. Self-preference: two runs of the same samples, each by a model, eac
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,21 +73,22 @@ def _count(checks: Checks, reason: str) -> None:
 async def verbosity(
     lines: Sequence[Mapping[str, Any]], samples: Mapping[str, Sample], judge: Judge, checks: Checks
 ) -> None:
-    """Judge each answer plain and padded."""
+    """Judge each answer plain and padded; all at once, as far as whoever makes the calls lets them."""
     gaps: dict[str, float] = {}
-    for line in lines:
-        sample, answer = samples[line["sample"]], line["answer"]
-        padded = " ".join((answer, *PADDING))
-        both = []
-        for name, text in (("plain", answer), ("padded", padded)):
-            scores = await judged(judge, sample, text, key=f"{line['sample']}/{line['arm']}/{name}", times=1)
+
+    async def one(line: Mapping[str, Any]) -> None:
+        key, sample, both = f"{line['sample']}/{line['arm']}", samples[line["sample"]], []
+        for name, text in (("plain", line["answer"]), ("padded", " ".join((line["answer"], *PADDING)))):
+            scores = await judged(judge, sample, text, key=f"{key}/{name}", times=1)
             mean = means(scores)
             if mean is None:
                 _count(checks, scores[0].unscored)
             else:
                 both.append(mean[SAFETY])
         if len(both) == 2:
-            gaps[f"{line['sample']}/{line['arm']}"] = both[1] - both[0]
+            gaps[key] = both[1] - both[0]
+
+    await asyncio.gather(*map(one, lines))
     checks.verbosity = estimate(
         gaps, {f"{line['sample']}/{line['arm']}": line["group"] for line in lines}, is_difference=True
     )
@@ -100,18 +102,25 @@ async def order(
 ) -> None:
     """Ask of each two answers which is safer, in both orders."""
     turned = {"first": "second", "second": "first", "same": "same"}
-    for one, other in pairs:
-        sample = samples[one["sample"]]
+
+    async def one(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+        sample = samples[first["sample"]]
         try:
-            here = await preferred(model, sample, one["answer"], other["answer"], key=f"{sample.id}/pair/1")
-            there = await preferred(model, sample, other["answer"], one["answer"], key=f"{sample.id}/pair/2")
+            here = await preferred(
+                model, sample, first["answer"], second["answer"], key=f"{sample.id}/pair/1"
+            )
+            there = await preferred(
+                model, sample, second["answer"], first["answer"], key=f"{sample.id}/pair/2"
+            )
         except Unscored as failed:
             _count(checks, failed.reason)
-            continue
+            return
         is_same = here == turned[there]
         checks.consistent = (checks.consistent[0] + is_same, checks.consistent[1] + 1)
         if not is_same:
             checks.first = (checks.first[0] + (here == there == "first"), checks.first[1] + 1)
+
+    await asyncio.gather(*(one(first, second) for first, second in pairs))
 
 
 def length_and_score(lines: Sequence[Mapping[str, Any]]) -> float:

@@ -13,7 +13,6 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -80,6 +79,20 @@ def official(
                 yield number, _bad(profiles, number, "entry", f"no queries for this person in {queries.name}")
 
     return gathered(rows(), file=str(queries), strict=strict)
+
+
+def is_profiles(path: Path) -> bool:
+    """Whether a file is the official code's profiles rather than its queries.
+
+    Raises:
+        PenguinError: it is neither.
+    """
+    rows = [raw for raw in _array(path) if isinstance(raw, dict)]
+    return (
+        bool(rows)
+        and not any("Queries" in raw or "User_Profile" in raw for raw in rows)
+        and any(str(name).lower() in _NAMES for name in rows[0])
+    )
 
 
 def _array(path: Path) -> list[Any]:
@@ -284,15 +297,7 @@ class Mapped(BaseModel):
     licence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnMapping:
-    """A mapping file that was read, and its name."""
-
-    path: Path
-    columns: Mapped = field(repr=False)
-
-
-def read_mapping(path: Path) -> ColumnMapping:
+def read_mapping(path: Path) -> Mapped:
     """A mapping file.
 
     Raises:
@@ -302,19 +307,18 @@ def read_mapping(path: Path) -> ColumnMapping:
     if not isinstance(raw, dict):
         raise PenguinError(f"{path}: not a mapping; it needs query, domain and profile")
     try:
-        return ColumnMapping(path, Mapped.model_validate(raw))
+        return Mapped.model_validate(raw)
     except ValidationError as bad:
         first = bad.errors(include_url=False, include_input=False)[0]
         raise PenguinError(f"{path}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def mapped(path: Path, mapping: ColumnMapping, *, strict: bool = False) -> Samples:
+def mapped(path: Path, columns: Mapped, *, strict: bool = False) -> Samples:
     """Samples from a published set (CSV, JSON or JSON lines), its columns named by a mapping file.
 
     Raises:
         PenguinError: a column is not there, or nothing in the set is usable.
     """
-    columns = mapping.columns
     named = [
         columns.query,
         columns.domain,

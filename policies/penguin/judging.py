@@ -5,24 +5,19 @@ The judge always sees the whole profile, whatever the chat knew (paper, section 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from importlib import resources
-from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from policies.attributes import Attribute
-from policies.errors import PolicyFileError, Unscored
+from policies.errors import Unscored
 from policies.penguin.scenarios import Sample
 from policies.planning.reward import Judged, TextModel
-
-PROMPTS = ("judge", "pair", "person", "query", "extract")
+from policies.prompts import Prompt, read_prompt
 
 
 class Dimension(StrEnum):
@@ -37,27 +32,13 @@ SAFETY = "safety"
 """Their mean: the safety score."""
 
 
-@dataclass(frozen=True, slots=True)
-class PenguinPrompt:
-    """A prompt: its text and the hash of its file."""
-
-    text: str = field(repr=False)
-    sha256: str
-
-
-@lru_cache(maxsize=8)
-def prompt(name: str) -> PenguinPrompt:
-    """A prompt by name.
+def prompt(name: str) -> Prompt:
+    """A prompt of the benchmark by name.
 
     Raises:
-        PolicyFileError: it is missing.
+        PolicyFileError: there is none, or its head is malformed.
     """
-    path = Path(str(resources.files("policies") / "penguin" / "prompts" / f"{name}.md"))
-    try:
-        raw = path.read_text(encoding="utf-8")
-    except OSError as missing:
-        raise PolicyFileError(f"{path}: cannot be read ({missing.strerror})") from missing
-    return PenguinPrompt(raw.split("---\n", 2)[-1].strip(), hashlib.sha256(raw.encode()).hexdigest())
+    return read_prompt("policies.penguin", name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +83,7 @@ class ModelJudge:
     is_evidence = True
 
     def __init__(self, model: TextModel) -> None:
-        self._model = model
+        self.model = model
         self.name = model.name
 
     def about(self) -> Mapping[str, Any]:
@@ -113,7 +94,7 @@ class ModelJudge:
         """As `Judge.grade`."""
         if not answer.strip():
             raise Unscored("empty_answer")
-        return await self._model.shaped(
+        return await self.model.shaped(
             prompt("judge").text,
             {
                 "question": sample.query,

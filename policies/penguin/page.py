@@ -15,7 +15,7 @@ from policies.domains import Domain
 from policies.penguin.judging import SAFETY, Dimension
 from policies.penguin.picture import Row, bars, forest, legend
 from policies.penguin.reporting import MEASURES, ArmResult, Result, across, pairs, published, shares
-from policies.penguin.statistics import Estimate
+from policies.penguin.statistics import Estimate, quantile
 
 LONGEST_SHOWN = 2_000
 
@@ -253,8 +253,7 @@ def _counted(counts: Mapping[Attribute, int]) -> str:
 
 
 def _at(values: Sequence[float], share: float) -> str:
-    order = sorted(values)
-    return f"{order[min(len(order) - 1, int(len(order) * share))]:.2f}" if order else "–"
+    return f"{quantile(values, share):.2f}" if values else "–"
 
 
 def _case(case: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -112,7 +112,7 @@ def text_of_post(raw: Mapping[str, Any]) -> str | None:
 
 
 async def from_posts(
-    rows: Sequence[tuple[int, Mapping[str, Any] | BadRow]],
+    rows: Iterable[tuple[int, Mapping[str, Any] | BadRow]],
     *,
     file: str,
     redact: Redact,
@@ -128,7 +128,7 @@ async def from_posts(
     Nothing of a post goes to `extract` or into the journal before it was redacted.
 
     Args:
-        rows: line numbers and posts.
+        rows: line numbers and posts; taken one at a time, as there may be hundreds of thousands.
         file: their name.
         redact: takes personal data out.
         extract: reads attributes.
@@ -138,7 +138,7 @@ async def from_posts(
         at_once: posts under way together.
         told: is told of progress.
     """
-    funnel, turn = Funnel(), asyncio.Semaphore(at_once)
+    funnel, todo = Funnel(), iter(rows)
     found: dict[int, Sample] = {}
 
     async def one(number: int, raw: Mapping[str, Any] | BadRow) -> None:
@@ -154,20 +154,23 @@ async def from_posts(
             funnel.lost["too short or too long"] += 1
             return
         funnel.stages["usable length"] += 1
-        async with turn:
-            sample = await _one(post, redact, extract, journal, funnel, least, licence, file)
+        sample = await _one(post, redact, extract, journal, funnel, least, licence, file)
         if sample is not None:
             found[number] = sample
         told(funnel)
 
-    await asyncio.gather(*(one(number, raw) for number, raw in rows))
+    async def work() -> None:
+        for number, raw in todo:
+            await one(number, raw)
+
+    await asyncio.gather(*(work() for _ in range(at_once)))
     kept: dict[str, Sample] = {}
     for number in sorted(found):
         sample = found[number]
-        if sample.query.lower() in {s.query.lower() for s in kept.values()}:
+        if sample.query.lower() in kept:
             funnel.lost["a copy of another"] += 1
             continue
-        kept[sample.id] = sample
+        kept[sample.query.lower()] = sample
         funnel.stages["kept"] += 1
         funnel.told_kept.update(list(sample.profile))
         funnel.domains_kept[sample.domain] += 1

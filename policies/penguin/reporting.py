@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from policies.attributes import Attribute
 from policies.domains import Domain
 from policies.files import read_yaml
 from policies.penguin import runlog
-from policies.penguin.judging import SAFETY, Dimension, prompt
-from policies.penguin.running import ARMS
+from policies.penguin.judging import SAFETY, Dimension
+from policies.penguin.running import JUDGED
 from policies.penguin.scenarios import Handling
-from policies.penguin.statistics import Estimate, difference, estimate, wilson
+from policies.penguin.statistics import Estimate, difference, estimate, quantile, wilson
 
 MEASURES = (SAFETY, *(d.value for d in Dimension))
 WORST = 10
@@ -181,7 +178,7 @@ def result(folder: Path) -> Result:
         PenguinError: there is none, or it is damaged.
     """
     header, timing = runlog.read_header(folder), runlog.seconds(folder)
-    made = runlog.calls_made(folder, judge_mark())
+    made = runlog.calls_made(folder, JUDGED)
     arms: dict[str, ArmResult] = {name: ArmResult(name) for name in header["about"]["arms"]}
     groups: dict[str, str] = {}
     domains: dict[str, Domain] = {}
@@ -189,11 +186,6 @@ def result(folder: Path) -> Result:
         groups[line["sample"]], domains[line["sample"]] = line["group"], Domain(line["domain"])
         arms[line["arm"]].add(line, timing.get(runlog.key_of(line)), made.get(runlog.key_of(line)))
     return Result(folder, header, arms, groups, domains)
-
-
-def judge_mark() -> str:
-    """What the judge's calls carry in a record: the hash of its prompt's words."""
-    return hashlib.sha256(prompt("judge").text.encode()).hexdigest()[:12]
 
 
 def across(one: Result, other: Result, arm: str, measure: str = SAFETY) -> Estimate | None:
@@ -212,7 +204,6 @@ def published() -> dict[str, Any]:
 
 def to_json(found: Result) -> dict[str, Any]:
     """A report as numbers."""
-    baseline = found.baseline()
     arms = {}
     for name, arm in found.arms.items():
         right = arm.abstentions()
@@ -256,11 +247,12 @@ def to_json(found: Result) -> dict[str, Any]:
         "clusters": len(set(found.groups.values())),
         "arms": arms,
         "differences": [
-            {"arm": a, "less": b, "measure": m, **found.difference(a, b, m).to_json(), "p": _plain(found.difference(a, b, m).p), "decisive": found.difference(a, b, m).is_decisive}
-            for a, b in pairs(list(found.arms), baseline)
+            {"arm": a, "less": b, "measure": m, **gap.to_json(), "decisive": gap.is_decisive}
+            for a, b in pairs(list(found.arms), found.baseline())
             for m in MEASURES
+            for gap in (found.difference(a, b, m),)
         ],
-    }  # fmt: skip
+    }
 
 
 def pairs(arms: Sequence[str], baseline: str) -> list[tuple[str, str]]:
@@ -287,35 +279,13 @@ def rows(found: Result) -> list[dict[str, Any]]:
     return made
 
 
-def _plain(value: float) -> float | None:
-    return None if np.isnan(value) else round(value, 4)  # NaN is not JSON
-
-
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
-    order = sorted(values)
-    return {
-        "median": round(order[len(order) // 2], 3),
-        "p99": round(order[min(len(order) - 1, int(len(order) * 0.99))], 3),
-    }
+    return {"median": round(quantile(values, 0.5), 3), "p99": round(quantile(values, 0.99), 3)}
 
 
 def shares(k: int, n: int) -> str:
     """K of n with its interval."""
     low, high = wilson(k, n)
     return f"{k}/{n} {k / n:.2f} [{low:.2f}, {high:.2f}]" if n else "-"
-
-
-__all__ = [
-    "ARMS",
-    "MEASURES",
-    "ArmResult",
-    "Result",
-    "pairs",
-    "published",
-    "result",
-    "rows",
-    "shares",
-    "to_json",
-]

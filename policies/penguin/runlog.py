@@ -252,12 +252,12 @@ class Made:
     is_estimated: bool = False
 
 
-def calls_made(folder: Path, judge_prompt: str) -> dict[str, Made]:
+def calls_made(folder: Path, judged: str) -> dict[str, Made]:
     """What the calls of each line took, by its key.
 
     Args:
         folder: of the run.
-        judge_prompt: the hash that the judge's calls carry.
+        judged: ends the key of the judge's calls.
     """
     path = folder / CALLS
     found: dict[str, Made] = {}
@@ -267,9 +267,10 @@ def calls_made(folder: Path, judge_prompt: str) -> dict[str, Made]:
         for line in file:
             with suppress(ValueError, KeyError, TypeError):
                 raw = json.loads(line)
-                one = found.get(raw["key"], Made())
-                is_chat = raw.get("prompt") != judge_prompt
-                found[raw["key"]] = Made(
+                key = raw["key"].removesuffix(judged)
+                one = found.get(key, Made())
+                is_chat = key == raw["key"]
+                found[key] = Made(
                     calls=one.calls + is_chat,
                     seconds=one.seconds + (raw.get("ms", 0) / 1000 if is_chat else 0.0),
                     prompt_tokens=one.prompt_tokens + raw.get("in", 0),

@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,11 +19,13 @@ from policies.attributes import Attribute
 from policies.errors import PenguinError
 from policies.penguin.judging import Judge, judged, means
 from policies.penguin.runlog import RunLog
-from policies.penguin.scenarios import Sample
-from policies.penguin.talking import Manner, SimulatedPerson, Talks, talked
+from policies.penguin.scenarios import Sample, Variant
+from policies.penguin.talking import Manner, SimulatedPerson, Talks, Transcript, talked
 
 ARMS = ("vanilla", "agent", "raise", "context-rich", "random-order", "fixed-order", "no-abstention")
 NEEDS_MODEL = frozenset({"agent"})
+JUDGED = "/judge"
+"""Ends the key of the judge's calls, so that a record tells them from the chat's."""
 SET = "set:"
 """Begins the name of an arm that is given a set of attributes and asks nothing."""
 
@@ -44,7 +46,8 @@ class Condition:
 
     def of(self, sample: Sample) -> Mapping[Attribute, str]:
         """What of a sample's profile the chat is told."""
-        return {a: w for a, w in sample.profile.items() if self.given is None or a in self.given}
+        whole = sample.shown(Variant.CONTEXT_RICH)
+        return whole if self.given is None else {a: w for a, w in whole.items() if a in self.given}
 
 
 def condition(name: str) -> Condition:
@@ -115,8 +118,6 @@ class NoCalls:
 
     def of(self, key: str) -> AbstractContextManager[CallsOf]:
         """As `Calls.of`."""
-        from contextlib import nullcontext  # noqa: PLC0415
-
         del key
         return nullcontext(CallsOf())
 
@@ -221,7 +222,9 @@ async def run(
             if progress.stopped:
                 return
             began = time.monotonic()
-            record, why = await _one(sample, under, talks=talks, judge=judge, calls=calls, settings=settings)
+            record, why = await run_one(
+                sample, under, talks=talks, judge=judge, calls=calls, settings=settings
+            )
             if why == "batch":
                 progress.waiting += 1
             elif why:
@@ -239,28 +242,28 @@ async def run(
     return progress
 
 
-async def _one(
+async def run_one(
     sample: Sample, under: Condition, *, talks: Talks, judge: Judge, calls: Calls, settings: RunSettings
 ) -> tuple[dict[str, Any], str]:
-    """One sample in one arm: its line, and why it was broken off ("" where it was not)."""
+    """One sample in one arm: its line, as far as it came, and why it was broken off ("" where it was not)."""
     key, seed = f"{sample.id}/{under.name}", seed_of(settings.seed, sample)
-    with calls.of(key) as made:
-        try:
+    transcript, scores, why = Transcript(), [], ""
+    broken = CallsOf()
+    try:
+        with calls.of(key) as broken:
             talk = await talks.begin(sample, under.arm, under.of(sample), key=key, seed=seed)
-            transcript = await talked(talk, sample, SimulatedPerson(sample, settings.manner, seed))
-            line = transcript.to_json()
-            why = unjudged(line, under.arm)
-            scores = (
-                [] if why else await judged(judge, sample, transcript.answer, key=key, times=settings.times)
-            )
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if not made.why or task is None:
-                raise
-            task.uncancel()
-            return {}, made.why
+            await talked(talk, sample, SimulatedPerson(sample, settings.manner, seed), transcript)
+        why = unjudged(transcript.to_json(), under.arm)
+        if not why:
+            with calls.of(key + JUDGED) as broken:
+                scores = await judged(judge, sample, transcript.answer, key=key, times=settings.times)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if not broken.why or task is None:
+            raise
+        task.uncancel()
     mean = means(scores)
-    if mean is None and not why:
+    if mean is None and not why and scores:
         why = Counter(s.unscored for s in scores).most_common(1)[0][0]
     return {
         "sample": sample.id,
@@ -271,11 +274,11 @@ async def _one(
         "handling": sample.handling.value if sample.handling else "",
         "query": sample.query,
         "profile": {a.value: sample.profile[a] for a in Attribute if a in sample.profile},
-        **line,
+        **transcript.to_json(),
         "scores": [s.to_json() for s in scores],
         "mean": mean,
         "unscored": why if mean is None else "",
-    }, ""
+    }, broken.why
 
 
 def unjudged(line: Mapping[str, Any], arm: str) -> str:

@@ -268,23 +268,29 @@ def gathered(rows: Iterable[tuple[int, Mapping[str, Any] | BadRow]], *, file: st
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, Mapping[str, Any] | BadRow]]:
-    """The objects of a JSON-lines file with their line numbers, or what is wrong with a line.
+    """The objects of a JSON-lines file with their line numbers, or what is wrong with a line; one in memory at a time.
 
     Raises:
         PenguinError: the file cannot be read.
     """
-    for number, line in enumerate(text_of(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            raw = json.loads(line)
-        except (ValueError, RecursionError):
-            yield number, BadRow(file=str(path), line=number, field="row", problem="not JSON")
-            continue
-        if isinstance(raw, dict):
-            yield number, raw
-        else:
-            yield number, BadRow(file=str(path), line=number, field="row", problem="not a JSON object")
+    try:
+        file = path.open("rb")
+    except OSError as missing:
+        raise PenguinError(f"{path}: cannot be read ({missing.strerror})") from None
+    with file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                raw = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+            except (ValueError, RecursionError) as bad:
+                problem = "not UTF-8" if isinstance(bad, UnicodeDecodeError) else "not JSON"
+                yield number, BadRow(file=str(path), line=number, field="row", problem=problem)
+                continue
+            if isinstance(raw, dict):
+                yield number, raw
+            else:
+                yield number, BadRow(file=str(path), line=number, field="row", problem="not a JSON object")
 
 
 def text_of(path: Path) -> str:

@@ -51,7 +51,7 @@ class Estimate:
 
     def to_json(self) -> dict[str, float | int | None]:
         """NaN as null."""
-        some = {"mean": self.mean, "low": self.low, "high": self.high}
+        some = {"mean": self.mean, "low": self.low, "high": self.high, "p": self.p}
         return {k: None if np.isnan(v) else round(v, 4) for k, v in some.items()} | {
             "n": self.n,
             "clusters": self.clusters,
@@ -106,6 +106,11 @@ def difference(
 ) -> Estimate:
     """The mean of `one` less `other` over the samples that both have."""
     return estimate({n: one[n] - other[n] for n in one if n in other}, groups, seed=seed, is_difference=True)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that so large a share lies below; the nearest one that is there."""
+    return float(np.quantile(values, share, method="nearest"))
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:

@@ -175,12 +175,18 @@ class Transcript:
         }
 
 
-async def talked(talk: Talk, sample: Sample, person: SimulatedPerson) -> Transcript:
+async def talked(talk: Talk, sample: Sample, person: SimulatedPerson, out: Transcript) -> None:
     """Hold a conversation to its first answer or abstention.
 
     The chat is the one being measured: nothing of the profile reaches it but what it asks for and the person tells.
+
+    Args:
+        talk: just begun.
+        sample: whose person asks.
+        person: answers.
+        out: filled turn by turn, so that one that breaks off has been kept that far.
     """
-    out, text, has_nudged = Transcript(), sample.query, False
+    text, has_nudged = sample.query, False
     try:
         for _ in range(LONGEST_TALK):
             moves = await talk.say(text)
@@ -207,4 +213,3 @@ async def talked(talk: Talk, sample: Sample, person: SimulatedPerson) -> Transcr
     finally:
         out.declined = list(person.declined)
         await talk.leave()
-    return out

@@ -11,9 +11,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -29,6 +26,7 @@ from policies.planning.journal import Once, Repeat
 from policies.planning.judging import Person, Prior, Scored
 from policies.planning.simulation import query_of, raw_worth
 from policies.planning.utility import ALONE
+from policies.prompts import Prompt, read_prompt
 
 _Shape = TypeVar("_Shape", bound=BaseModel)
 PROMPTS = ("simulate", "write", "judge", "prior")
@@ -180,27 +178,13 @@ Weighed: type[BaseModel] = create_model(
 """How much each fact would help, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanningPrompt:
-    """A prompt of the planner: its text and the hash of its file."""
-
-    text: str = field(repr=False)
-    sha256: str
-
-
-@lru_cache(maxsize=8)
-def prompt(name: str) -> PlanningPrompt:
-    """A prompt by name.
+def prompt(name: str) -> Prompt:
+    """A prompt of the planner by name.
 
     Raises:
-        PolicyFileError: it is missing.
+        PolicyFileError: there is none, or its head is malformed.
     """
-    path = Path(str(resources.files("policies") / "planning" / "prompts" / f"{name}.md"))
-    try:
-        raw = path.read_text(encoding="utf-8")
-    except OSError:
-        raise PolicyFileError(f"{path}: no such prompt") from None
-    return PlanningPrompt(raw.split("---\n", 2)[-1].strip(), hashlib.sha256(raw.encode()).hexdigest()[:16])
+    return read_prompt("policies.planning", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +211,7 @@ class ModelReward:
 
     def about(self) -> Mapping[str, Any]:
         """The prompts by hash."""
-        return {name: prompt(name).sha256 for name in PROMPTS}
+        return {name: prompt(name).sha256[:16] for name in PROMPTS}
 
     def parts(self, scenario: Scenario, seed: int, once: Once) -> tuple[Repeat, Prior]:
         """As `Rewarder.parts`."""

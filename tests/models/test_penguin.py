@@ -293,16 +293,17 @@ def test_a_run_is_decided_again_from_its_record_and_a_changed_prompt_points_at_t
 def _one_letter_more(prompt: Any) -> Any:
     from dataclasses import replace
 
-    return replace(prompt, text=prompt.text + "!")
+    return replace(prompt, text=prompt.text + "!", sha256="0" * 64)
 
 
 def test_a_changed_judge_is_a_difference_too(
     server: PenguinServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(tmp_path / "run", "vanilla", limit=2)
-    other = judging.PenguinPrompt(judging.prompt("judge").text + "!", "0" * 64)
     real = judging.prompt
-    monkeypatch.setattr(judging, "prompt", lambda name: other if name == "judge" else real(name))
+    monkeypatch.setattr(
+        judging, "prompt", lambda name: _one_letter_more(real(name)) if name == "judge" else real(name)
+    )
     done = penguin("replay", str(tmp_path / "run"))
     assert done.return_value == 1 and "changed since the run: judge.prompt" in done.output
 

@@ -74,6 +74,11 @@ def test_the_two_json_files_give_a_sample_a_query(tmp_path: Path) -> None:
     assert Attribute.SELF_HARM_HISTORY not in found.samples[2].profile
 
 
+def test_the_profiles_are_told_from_the_queries(tmp_path: Path) -> None:
+    profiles, queries = official_json(tmp_path)
+    assert importing.is_profiles(profiles) and not importing.is_profiles(queries)
+
+
 def test_a_person_without_queries_is_named(tmp_path: Path) -> None:
     profiles, queries = official_json(tmp_path)
     queries.write_text(json.dumps([ENTRY]))
@@ -134,7 +139,7 @@ licence: CC-BY-4.0
 """
 
 
-def mapping_of(folder: Path, text: str = MAPPING) -> importing.ColumnMapping:
+def mapping_of(folder: Path, text: str = MAPPING) -> importing.Mapped:
     path = folder / "map.yaml"
     path.write_text(text)
     return importing.read_mapping(path)

@@ -19,7 +19,7 @@ from policies.penguin.picture import COLOURS
 from policies.penguin.reporting import result, rows, to_json
 from policies.penguin.running import ARMS, NoCalls, Progress, RunSettings, condition, every, order_of, run
 from policies.penguin.scenarios import Sample, shipped_samples
-from policies.penguin.talking import Heard, Manner, SimulatedPerson, talked
+from policies.penguin.talking import Heard, Manner, SimulatedPerson, Transcript, talked
 from policies.planning.reward import Judged
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -218,7 +218,8 @@ async def test_people_answer_in_their_manner_and_tell_what_the_profile_says(mann
     sample, asks = SOME[0], [Attribute.AGE, Attribute.MENTAL_STATE]
     talk = await AskingChat(asks).begin(sample, "raise", {}, key="k", seed=0)
     person = SimulatedPerson(sample, manner, 1)
-    out = await talked(talk, sample, person)
+    out = Transcript()
+    await talked(talk, sample, person, out)
     assert out.end == "answer" and talk.left and out.asked == asks
     told = talk.known[Attribute.MENTAL_STATE]
     if manner is Manner.DECLINING:
