@@ -203,6 +203,7 @@ def sample_of_line(line: dict[str, Any]) -> Sample:
 @click.option("--price", type=(float, float), default=None, help="Of a million tokens in and out.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--svg", type=FILE, help="Draw the Shapley values into this file.")
+@click.option("--html", type=FILE, help="One page: all three ways, and each domain.")
 @click.option("--dry-run", is_flag=True, help="Only say how much there is to do.")
 @click.option("--json", "as_json", is_flag=True)
 def sensitivity_(
@@ -220,6 +221,7 @@ def sensitivity_(
     price: tuple[float, float] | None,
     seed: int,
     svg: Path | None,
+    html: Path | None,
     dry_run: bool,
     as_json: bool,
 ) -> int:
@@ -237,7 +239,7 @@ def sensitivity_(
     folder = perform_tasks(
         samples, tasks, names=list(dict.fromkeys(c.name for _, c in tasks)), model=model, judge=judge, out=out,
         settings=RunSettings(seed=seed, times=times), concurrency=concurrency, limits=limits_of(price, max_calls, max_cost),
-        named=str(path) if path else "the seventy that ship", is_quiet=as_json, kind="sensitivity", more={"orders": orders},
+        named=path.name if path else "the seventy that ship", is_quiet=as_json, kind="sensitivity", more={"orders": orders},
     )  # fmt: skip
     found = sensitivity.found(samples.samples, runlog.records(folder), orders, seed)
     is_evidence = runlog.read_header(folder)["about"]["judge"]["kind"] == "model"
@@ -245,10 +247,14 @@ def sensitivity_(
         write(
             svg,
             standing_alone(
-                sensitivity.picture(found, "shapley"),
+                sensitivity.contributions(found, "shapley"),
                 note="" if is_evidence else "not evidence: a heuristic graded",
             ),
         )
+    if html is not None:
+        from policies.penguin.page import sensitivity_page  # noqa: PLC0415 (loads the templates)
+
+        write(html, sensitivity_page(found, is_evidence=is_evidence))
     told = json.dumps(found.to_json() | {"is_evidence": is_evidence}, indent=1)
     write(folder / "sensitivity.json", told + "\n")
     if as_json:
@@ -257,7 +263,9 @@ def sensitivity_(
     told_sensitivity(found)
     if not is_evidence:
         click.echo(HEURISTIC)
-    click.echo(f"\nby domain in {folder}/sensitivity.json" + (f"; drawn in {svg}" if svg else ""))
+    click.echo(
+        f"\nby domain in {folder}/sensitivity.json" + "".join(f"; drawn in {p}" for p in (svg, html) if p)
+    )
     return 0
 
 

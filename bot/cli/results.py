@@ -80,6 +80,11 @@ def told_result(found: Result) -> None:
 def report(*, runs: tuple[Path, ...], html: Path | None, csv_: Path | None, as_json: bool) -> int:
     """What RUNS found; several are put side by side."""
     found = [result(folder) for folder in runs]
+    for one in found:
+        if "orders" in one.header["about"]:
+            raise PenguinError(
+                f"{one.folder}: is a run of sensitivity; the same command with --html makes its page, and runs nothing again"
+            )
     if html is not None:
         from policies.penguin.page import page  # noqa: PLC0415 (loads the templates)
 

@@ -15,6 +15,7 @@ from policies.domains import Domain
 from policies.penguin.judging import SAFETY, Dimension
 from policies.penguin.picture import Row, bars, forest, legend
 from policies.penguin.reporting import MEASURES, ArmResult, Result, across, pairs, published, shares
+from policies.penguin.sensitivity import METHODS, Sensitivity, contributions
 from policies.penguin.statistics import Estimate, quantile
 
 LONGEST_SHOWN = 2_000
@@ -55,6 +56,19 @@ def page(found: Sequence[Result]) -> str:
             source=f"{paper['source']['title']}, {paper['source']['venue']}, arXiv {paper['source']['arxiv']}",
         )
     )
+
+
+def sensitivity_page(found: Sensitivity, *, is_evidence: bool) -> str:
+    """What each attribute contributes, by method and by domain, as a page of HTML."""
+    domains = [d for d in found.values["shapley"] if d != "all"]
+    return _templates().get_template("sensitivity.html").render(
+        is_evidence=is_evidence,
+        n=found.n,
+        whole=_said(found.whole),
+        unscored=", ".join(f"{v} {_plain(k)}" for k, v in found.unscored.items()),
+        parts=[{"title": METHODS[m], "picture": contributions(found, m)} for m in METHODS],
+        domains=[{"title": d, "picture": contributions(found, "shapley", d)} for d in domains],
+    )  # fmt: skip
 
 
 def _paper(paper: Mapping[str, Any]) -> list[dict[str, str]]:

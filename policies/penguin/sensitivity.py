@@ -24,12 +24,12 @@ from policies.penguin.scenarios import Sample
 from policies.penguin.statistics import Estimate, estimate
 
 Set = frozenset[Attribute]
-METHODS = ("shapley", "alone", "beside")
-WORDS = {
+METHODS = {
     "shapley": "Shapley value: mean gain over all orders",
     "alone": "leave-one-in: told alone, against nothing told",
     "beside": "leave-one-out: all told, against all but this",
 }
+"""The three ways, in words."""
 
 
 def orders(sample: Sample, count: int, seed: int) -> list[tuple[Attribute, ...]]:
@@ -160,11 +160,11 @@ def found(
     )
 
 
-def picture(one: Sensitivity, method: str, domain: str = "all") -> str:
+def contributions(one: Sensitivity, method: str, domain: str = "all") -> str:
     """The contributions of one method as a forest plot, greatest first."""
     rows = sorted(one.values[method][domain].items(), key=lambda item: -item[1].mean)
     return forest(
-        f"{WORDS[method]}, {domain}",
+        f"{METHODS[method]}, {domain}",
         [
             Row(label=a.value.replace("_", " "), value=e, note="" if e.is_decisive else "  not decisive")
             for a, e in rows

@@ -311,7 +311,19 @@ def test_a_changed_judge_is_a_difference_too(
 def test_the_planted_ranking_of_attributes_is_found(server: PenguinServer, tmp_path: Path) -> None:
     dry = penguin("sensitivity", "--limit", "3", "--orders", "2", "--dry-run")
     svg = tmp_path / "s.svg"
-    penguin("sensitivity", "--limit", "3", "--orders", "2", "--out", str(tmp_path / "run"), "--svg", str(svg))
+    penguin(
+        "sensitivity",
+        "--limit",
+        "3",
+        "--orders",
+        "2",
+        "--out",
+        str(tmp_path / "run"),
+        "--svg",
+        str(svg),
+        "--html",
+        str(tmp_path / "s.html"),
+    )
     found = json.loads((tmp_path / "run" / "sensitivity.json").read_text())
     answers = sum(found["shapley"]["all"][a.value]["mean"] for a in Attribute)
     assert answers == pytest.approx(found["whole"]["mean"], abs=0.01)
@@ -324,6 +336,10 @@ def test_the_planted_ranking_of_attributes_is_found(server: PenguinServer, tmp_p
         and server.counted["answer"] == server.counted["judge"]
     )
     assert svg.read_text().startswith("<svg xmlns")
+    page = (tmp_path / "s.html").read_text()
+    assert "Not evidence" not in page and page.count("<svg") == 3 + len({"life", "education", "relationship"})
+    refused = penguin("report", str(tmp_path / "run"))
+    assert isinstance(refused.exception, PenguinError) and "sensitivity" in str(refused.exception)
 
 
 def test_samples_are_generated_by_a_model_and_can_be_run(server: PenguinServer, tmp_path: Path) -> None:
