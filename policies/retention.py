@@ -30,7 +30,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 PERSONAL: Final = (
     "participant", "consent", "session", "stable_attribute", "volatile_attribute", "turn", "transcript", "decision",
-    "ledger", "safety_plan", "feedback", "escalation",
+    "ledger", "safety_plan", "feedback", "escalation", "enrolment", "staff", "login", "questionnaire", "deviation",
 )  # fmt: skip
 """Categories of rows that belong to a person."""
 NOBODYS: Final = ("counts", "audit_log", "legal_hold", "exports", "logs", "uploads")

@@ -150,7 +150,7 @@ NOTHING_ELSE = " AND ".join(
 
 _RESTS_ON_NOTHING = " AND ".join(
     f"NOT EXISTS (SELECT 1 FROM {table} t WHERE t.person = consents.person AND t.expires_at > :now)"  # noqa: S608
-    for table in ("sessions", "turns", "attributes", "ledger", "safety_plans", "feedback")
+    for table in ("sessions", "turns", "attributes", "ledger", "safety_plans", "feedback", "responses")
 )
 """The proof of a consent lives for as long as anything that was kept or sent because of it."""
 

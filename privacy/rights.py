@@ -350,7 +350,9 @@ class Rights:
         return needles
 
 
-_BARE = frozenset({"person", "category", "at", "expires_at", "collected_at", "last_at"})
+_BARE = frozenset({
+    "person", "category", "at", "expires_at", "collected_at", "last_at", "pin", "password", "digest",
+})  # fmt: skip
 
 
 def _readable(value: Any) -> Any:

@@ -14,8 +14,8 @@ from typing import Any
 from sqlite_utils import Database
 
 from privacy.errors import StoreError
-from privacy.store.files import open_database
-from privacy.store.schema import MIGRATIONS
+from privacy.store.files import checkpoint, open_database
+from privacy.store.schema import BACKWARDS, LOST_BACKWARDS, MIGRATIONS
 
 NAME = "study.db"
 EARLIER_NAME = "raise.db"
@@ -66,6 +66,49 @@ class Store:
                 raise StoreError(
                     f"{path}: step {number} of the tables failed ({type(failed).__name__})"
                 ) from None
+
+    def lost(self, to: int) -> dict[str, int]:
+        """Rows that going back to an earlier version of the tables would lose, by table."""
+        found = int(self._one("PRAGMA user_version")["user_version"])
+        tables = [t for number in range(to + 1, found + 1) for t in LOST_BACKWARDS.get(number, ())]
+        counts = {t: int(self._one(f"SELECT count(*) AS n FROM {t}")["n"]) for t in tables}  # noqa: S608 (our own names)
+        return {table: count for table, count in counts.items() if count}
+
+    def roll_back(self, to: int) -> None:
+        """Bring the tables to an earlier version, one step a transaction; the file is then the earlier release's.
+
+        Raises:
+            StoreError: a step cannot be taken back, or failed; the steps before it stand.
+        """
+        found = int(self._one("PRAGMA user_version")["user_version"])
+        for number in range(found, to, -1):
+            if number not in BACKWARDS:
+                raise StoreError(f"{NAME}: step {number} of the tables cannot be taken back; restore a backup")
+            try:
+                self.db.conn.execute("BEGIN IMMEDIATE")
+                for statement in filter(str.strip, BACKWARDS[number].split(";")):
+                    self.db.conn.execute(statement)
+                self.db.conn.execute(f"PRAGMA user_version = {number - 1}")
+                self.db.conn.commit()
+            except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
+                self.db.conn.rollback()
+                raise StoreError(
+                    f"{NAME}: step {number} was not taken back ({type(failed).__name__})"
+                ) from None
+        checkpoint(self.db)
+
+    def own(self, name: str) -> str | None:
+        """A note of the deployment's own."""
+        row = self._one("SELECT value FROM own WHERE name = :name", {"name": name})
+        return row.get("value")
+
+    def set_own(self, name: str, value: str | None) -> None:
+        """Write a note of the deployment's own, or take it away; nobody's personal data."""
+        with self.db.atomic():
+            if value is None:
+                self.db.execute("DELETE FROM own WHERE name = ?", [name])
+            else:
+                self.db.execute("INSERT OR REPLACE INTO own VALUES (?, ?)", [name, value])
 
     def close(self) -> None:
         """Close the connection."""

@@ -16,7 +16,7 @@ from sqlite_utils import Database
 from privacy.consent import Scope
 from privacy.errors import KeysUnusable, SealBroken
 from privacy.store.schema import COLLECTED, PERSONAL, TABLES
-from privacy.vault import Vault
+from privacy.vault import SealKey, Vault
 
 
 class Rules(Protocol):
@@ -75,6 +75,33 @@ class Lifetimes:
 
     def _write(self, sql: str, values: Mapping[str, Any]) -> None:
         self._db.execute(sql, dict(values))
+
+    def _key(self, person: str) -> SealKey:
+        key = self._vault.key(person, at=self._clock().isoformat())
+        if key is None:
+            raise SealBroken(f"no key of {person} could be made")
+        return key
+
+    def _seen(self, person: str, at: datetime) -> None:
+        """The person exists, and was last here now."""
+        self._write(
+            "INSERT INTO participants VALUES (:person, 'participant', :at, :at, :until)"
+            " ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at),"
+            " expires_at = max(expires_at, excluded.expires_at)",
+            {"person": person, "at": at.isoformat(), "until": self._until("participant", at)},
+        )
+        for table, categories in self._following.items():
+            for category in categories:
+                self._write(
+                    f"UPDATE {table} SET expires_at = :until WHERE person = :person AND category = :category"  # noqa: S608
+                    " AND expires_at > :at",
+                    {
+                        "person": person,
+                        "category": category,
+                        "at": at.isoformat(),
+                        "until": self._until(category, at),
+                    },
+                )
 
     def _until(self, category: str, at: datetime) -> str:
         return self._rules.until(category, at).isoformat()

@@ -29,12 +29,16 @@ class KeptSession:
         state: as the bot wrote it.
         places: the placeholder map as the redactor wrote it.
         last_at: of the last turn.
+        shown: what stood on the page, as the bot wrote it.
+        coming: a message that was not answered yet, as the bot wrote it; "" where there is none.
     """
 
     id: str
     state: str = field(repr=False)
     places: str = field(repr=False)
     last_at: datetime
+    shown: str = field(default="[]", repr=False)
+    coming: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,33 +64,6 @@ class Held:
 
 class Records(Lifetimes):
     """The rows of persons, in the one database. One instance for one thread."""
-
-    def _key(self, person: str) -> SealKey:
-        key = self._vault.key(person, at=self._clock().isoformat())
-        if key is None:
-            raise SealBroken(f"no key of {person} could be made")
-        return key
-
-    def _seen(self, person: str, at: datetime) -> None:
-        """The person exists, and was last here now."""
-        self._write(
-            "INSERT INTO participants VALUES (:person, 'participant', :at, :at, :until)"
-            " ON CONFLICT DO UPDATE SET last_at = max(last_at, excluded.last_at),"
-            " expires_at = max(expires_at, excluded.expires_at)",
-            {"person": person, "at": at.isoformat(), "until": self._until("participant", at)},
-        )
-        for table, categories in self._following.items():
-            for category in categories:
-                self._write(
-                    f"UPDATE {table} SET expires_at = :until WHERE person = :person AND category = :category"  # noqa: S608
-                    " AND expires_at > :at",
-                    {
-                        "person": person,
-                        "category": category,
-                        "at": at.isoformat(),
-                        "until": self._until(category, at),
-                    },
-                )
 
     # ------------------------------------------------------------------------------------------- consent
 
@@ -142,6 +119,8 @@ class Records(Lifetimes):
         decisions: Sequence[Mapping[str, Any]],
         plan: str | None = None,
         words: tuple[Grant[ToResearch], str] | None = None,
+        shown: str = "[]",
+        took_ms: int | None = None,
     ) -> None:
         """All of one turn, or nothing of it.
 
@@ -158,6 +137,8 @@ class Records(Lifetimes):
             decisions: what was decided, without words.
             plan: the safety plan as JSON.
             words: what was said on both sides, redacted, with the grant for research.
+            shown: what stands on the page, redacted, as JSON, so that it can be shown again.
+            took_ms: milliseconds from the message to the last word of ours.
 
         Raises:
             ConsentMissing: a grant does not hold any more.
@@ -169,11 +150,13 @@ class Records(Lifetimes):
             self._seen(person, at)
             key = self._key(person)
             self._write(
-                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, :turns, :state, :places, :until, :fades)"
+                "INSERT INTO sessions VALUES"
+                " (:id, :person, 'session', :at, :at, :turns, :state, :places, :until, :fades, :shown, NULL)"
                 " ON CONFLICT DO UPDATE SET last_at = excluded.last_at, turns = excluded.turns, state = excluded.state,"
-                " places = excluded.places, expires_at = excluded.expires_at, fades_at = excluded.fades_at",
+                " places = excluded.places, expires_at = excluded.expires_at, fades_at = excluded.fades_at,"
+                " shown = excluded.shown, coming = NULL",
                 {
-                    "fades": self._fades(json.loads(state)),
+                    "fades": self._fades(json.loads(state)), "shown": key.seal(f"shown {session}", shown),
                     "id": session, "person": person, "at": now, "turns": number,
                     "state": key.seal(f"state {session}", state), "places": key.seal(f"places {session}", places),
                     "until": self._until("session", at),
@@ -186,8 +169,9 @@ class Records(Lifetimes):
                 spoken = key.seal(f"words {session} {number}", words[1])
             self._write(
                 "INSERT OR REPLACE INTO turns VALUES"
-                " (:session, :number, :person, :category, :at, :input, :words, :until)",
+                " (:session, :number, :person, :category, :at, :input, :words, :until, :took)",
                 {
+                    "took": took_ms,
                     "session": session, "number": number, "person": person, "at": now, "words": spoken,
                     "category": "turn" if spoken is None else "transcript",
                     "input": key.seal(f"input {session} {number}", turn_input),
@@ -211,6 +195,37 @@ class Records(Lifetimes):
                         "until": self._until("safety_plan", at),
                     },
                 )  # fmt: skip
+
+    def keep_coming(
+        self, grant: Grant[ToKeep], *, person: str, session: str, state: str, places: str, coming: str
+    ) -> None:
+        """A message that is about to be answered: where the program ends meanwhile, it is not lost.
+
+        Args:
+            grant: to keep.
+            person: pseudonym.
+            session: id of the conversation.
+            state: the dialogue before it.
+            places: the placeholder map, with what the message brought.
+            coming: the message, redacted, as JSON.
+
+        Raises:
+            ConsentMissing: the grant does not hold any more.
+        """
+        grant.check(person)
+        at = self._clock()
+        with self._db.atomic():
+            self._seen(person, at)
+            key = self._key(person)
+            self._write(
+                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, 0, :state, :places, :until, NULL, NULL, :coming)"
+                " ON CONFLICT DO UPDATE SET places = excluded.places, coming = excluded.coming",
+                {
+                    "id": session, "person": person, "at": at.isoformat(), "until": self._until("session", at),
+                    "state": key.seal(f"state {session}", state), "places": key.seal(f"places {session}", places),
+                    "coming": key.seal(f"coming {session}", coming),
+                },
+            )  # fmt: skip
 
     def _keep_attributes(
         self, key: SealKey, person: str, attributes: Mapping[str, tuple[str, datetime, bool]]
@@ -259,6 +274,8 @@ class Records(Lifetimes):
             state=self._faded(key.open(f"state {row['id']}", row["state"]), self._clock().isoformat()),
             places=key.open(f"places {row['id']}", row["places"]),
             last_at=datetime.fromisoformat(row["last_at"]),
+            shown=key.open(f"shown {row['id']}", row["shown"]) if row["shown"] else "[]",
+            coming=key.open(f"coming {row['id']}", row["coming"]) if row["coming"] else "",
         )
 
     def has_session(self, session: str) -> bool:
@@ -507,7 +524,9 @@ class Records(Lifetimes):
                 else:
                     state.get("profile", {}).pop(name, None)
                 token = key.seal(f"state {row['id']}", json.dumps(state, ensure_ascii=False))
-                self._db.execute("UPDATE sessions SET state = ? WHERE id = ?", [token, row["id"]])
+                self._db.execute(
+                    "UPDATE sessions SET state = ?, shown = NULL, coming = NULL WHERE id = ?", [token, row["id"]]
+                )
             gone = self._db.execute("DELETE FROM turns WHERE person = ?", [person]).rowcount
         return {"turns": gone} if gone > 0 else {}
 
@@ -546,11 +565,9 @@ class Records(Lifetimes):
                     done = self._db.execute("UPDATE decisions SET person = NULL WHERE person = ?", [person])
                     counts["decisions unlinked"] = done.rowcount
                     continue
-                if table == "escalations":
-                    done = self._db.execute(
-                        "UPDATE escalations SET person = 'erased' WHERE person = ?", [person]
-                    )
-                    counts["escalations unlinked"] = done.rowcount
+                if table in ("escalations", "deviations"):
+                    done = self._db.execute(f"UPDATE {table} SET person = 'erased' WHERE person = ?", [person])  # noqa: S608
+                    counts[f"{table} unlinked"] = done.rowcount
                     continue
                 done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608
                 counts[table] = done.rowcount
@@ -572,6 +589,8 @@ def field_name(table: str, column: str, row: Mapping[str, Any]) -> str:
         return f"{column} {row['session']} {row['number']}"
     if table in ("ledger", "feedback"):
         return f"{column} {row['id']}"
+    if table == "responses":
+        return f"{column} {row['instrument']} {row['occasion']} {row['item']}"
     return column
 
 

@@ -121,34 +121,91 @@ MIGRATIONS: Final[tuple[str, ...]] = (
     );
     CREATE TABLE own (name TEXT PRIMARY KEY, value TEXT NOT NULL);
     """,
+    # A study: who takes part and in which arm, who works for it, who is signed in, what was answered and what deviated;
+    # and what makes a conversation go on in the middle of a message.
+    """
+    CREATE TABLE enrolments (
+      person TEXT PRIMARY KEY, category TEXT NOT NULL, pin TEXT NOT NULL, arm TEXT NOT NULL, status TEXT NOT NULL,
+      protocol TEXT NOT NULL, made_at TEXT NOT NULL, first_at TEXT, expires_at TEXT NOT NULL
+    );
+    CREATE TABLE staff (
+      person TEXT PRIMARY KEY, category TEXT NOT NULL, role TEXT NOT NULL, password TEXT NOT NULL, status TEXT NOT NULL,
+      last_at TEXT NOT NULL, expires_at TEXT NOT NULL
+    );
+    CREATE TABLE logins (
+      digest TEXT PRIMARY KEY, person TEXT NOT NULL, category TEXT NOT NULL, at TEXT NOT NULL,
+      is_ended INTEGER NOT NULL DEFAULT 0, expires_at TEXT NOT NULL
+    );
+    CREATE INDEX logins_person ON logins (person);
+    CREATE TABLE responses (
+      id INTEGER PRIMARY KEY, person TEXT NOT NULL REFERENCES participants ON DELETE CASCADE, category TEXT NOT NULL,
+      instrument TEXT NOT NULL, occasion TEXT NOT NULL, item TEXT NOT NULL, value TEXT NOT NULL, at TEXT NOT NULL,
+      expires_at TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX responses_one ON responses (person, instrument, occasion, item);
+    CREATE TABLE deviations (
+      id INTEGER PRIMARY KEY, person TEXT NOT NULL, category TEXT NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
+      by TEXT NOT NULL, expires_at TEXT NOT NULL
+    );
+    CREATE INDEX deviations_person ON deviations (person);
+    CREATE INDEX enrolments_due ON enrolments (expires_at);
+    CREATE INDEX staff_due ON staff (expires_at);
+    CREATE INDEX logins_due ON logins (expires_at);
+    CREATE INDEX responses_due ON responses (expires_at);
+    CREATE INDEX deviations_due ON deviations (expires_at);
+    ALTER TABLE sessions ADD COLUMN shown TEXT;
+    ALTER TABLE sessions ADD COLUMN coming TEXT;
+    ALTER TABLE turns ADD COLUMN took_ms INTEGER;
+    """,
 )
 
+BACKWARDS: Final[Mapping[int, str]] = {
+    4: """
+    DROP TABLE enrolments;
+    DROP TABLE staff;
+    DROP TABLE logins;
+    DROP TABLE responses;
+    DROP TABLE deviations;
+    ALTER TABLE sessions DROP COLUMN shown;
+    ALTER TABLE sessions DROP COLUMN coming;
+    ALTER TABLE turns DROP COLUMN took_ms;
+    """,
+}
+"""How a step is taken back, so that the release before it can use the file again."""
+LOST_BACKWARDS: Final[Mapping[int, tuple[str, ...]]] = {
+    4: ("enrolments", "staff", "responses", "deviations"),
+}
+"""Tables whose rows are lost when a step is taken back."""
+
 SEALED: Final[Mapping[str, tuple[str, ...]]] = {
-    "sessions": ("state", "places"),
+    "sessions": ("state", "places", "shown", "coming"),
     "attributes": ("value",),
     "turns": ("input", "words"),
     "ledger": ("content",),
     "safety_plans": ("entries",),
     "feedback": ("note",),
+    "enrolments": ("arm",),
+    "responses": ("value",),
 }
 """The content columns, by table: ciphertext, every one."""
 
 PERSONAL: Final[tuple[str, ...]] = (
     "participants", "consents", "sessions", "attributes", "turns", "decisions", "ledger", "safety_plans", "feedback",
-    "escalations",
+    "escalations", "enrolments", "staff", "logins", "responses", "deviations",
 )  # fmt: skip
 """Tables whose rows belong to a person; the first goes last, and only when the others hold nothing of them."""
 
 NAMES: Final[Mapping[str, str]] = {
     "participants": "person", "consents": "id", "sessions": "id", "attributes": "attribute", "turns": "number",
     "decisions": "number", "ledger": "id", "safety_plans": "person", "feedback": "id", "escalations": "id",
-    "holds": "person",
+    "holds": "person", "enrolments": "person", "staff": "person", "logins": "digest", "responses": "id", "deviations": "id",
 }  # fmt: skip
 """The column that names a row of a person in each table."""
 
 COLLECTED: Final[Mapping[str, str]] = {
     "participants": "last_at", "consents": "at", "sessions": "last_at", "attributes": "collected_at", "turns": "at",
     "decisions": "at", "ledger": "at", "safety_plans": "at", "feedback": "at", "escalations": "raised_at", "holds": "at",
+    "enrolments": "made_at", "staff": "last_at", "logins": "at", "responses": "at", "deviations": "at",
 }  # fmt: skip
 """The column that says when a row came, or was last of use."""
 
@@ -215,6 +272,29 @@ TABLES: Final[Mapping[str, TableFacts]] = {
         categories=("escalation",),
         purpose="notices to the on-call contact: pseudonym, level, times",
         basis=_SAFETY,
+    ),
+    "enrolments": TableFacts(
+        categories=("enrolment",),
+        purpose="who takes part, under a pseudonym: a hash of the PIN, the arm, when they first came",
+        basis=_CONSENT,
+    ),
+    "staff": TableFacts(
+        categories=("staff",),
+        purpose="who works for the study: a name, a role, a hash of the password",
+        basis="legitimate interest, Art. 6(1)(f): only who may see the study's pages gets in",
+    ),
+    "logins": TableFacts(
+        categories=("login",),
+        purpose="who is signed in: hashes of their session cookies, so that signing out really ends them",
+        basis=_CONSENT,
+    ),
+    "responses": TableFacts(
+        categories=("questionnaire",), purpose="answers to the study's questionnaires", basis=_CONSENT
+    ),
+    "deviations": TableFacts(
+        categories=("deviation",),
+        purpose="where the study did not go by its protocol: a kind from a fixed list, a time, a pseudonym",
+        basis=_DUTY,
     ),
     "holds": TableFacts(
         categories=("legal_hold",), purpose="what must not be deleted yet, by whom and why", basis=_DUTY

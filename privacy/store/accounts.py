@@ -1,0 +1,365 @@
+"""Who takes part, who works for the study, and who is signed in: every query on it. Times are aware UTC.
+
+The arm is sealed under the participant's own key, so that nobody who reads the file learns it (allocation concealment).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from privacy import pins
+from privacy.errors import StoreError
+from privacy.store.lifetimes import Lifetimes
+
+
+class Status(StrEnum):
+    """Whether somebody may sign in."""
+
+    ACTIVE = "active"
+    DEACTIVATED = "deactivated"
+
+
+class Role(StrEnum):
+    """What staff may see. Nobody reads chats by default."""
+
+    OPERATOR = "operator"
+    RESEARCHER = "researcher"
+    AUDITOR = "auditor"
+
+
+STAFF = "staff:"
+"""Begins the name under which somebody of the staff is signed in; no participant's code has a colon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Enrolment:
+    """A participant, without their arm.
+
+    Attributes:
+        person: pseudonym, the study code.
+        status: whether they may sign in.
+        protocol: version of the study file they were enrolled under.
+        made_at: ISO time.
+        first_at: ISO time of their first sign-in, "" before.
+    """
+
+    person: str
+    status: Status
+    protocol: str
+    made_at: str
+    first_at: str
+
+
+class Accounts(Lifetimes):
+    """Enrolments, staff and sign-ins. One instance for the store's thread."""
+
+    # ------------------------------------------------------------------------------------------- participants
+
+    def enrol(self, arm: str, *, protocol: str) -> tuple[str, str]:
+        """A new participant: their code and PIN, which is not kept and cannot be shown again.
+
+        Args:
+            arm: that chance chose for them.
+            protocol: version of the study file.
+
+        Raises:
+            StoreError: no free code was found.
+        """
+        at = self._clock()
+        for _ in range(20):
+            person = pins.new_code()
+            if self.enrolment(person) is None:
+                break
+        else:
+            raise StoreError("no free study code was found")
+        pin = pins.new_pin()
+        with self._db.atomic():
+            self._seen(person, at)
+            key = self._key(person)
+            self._write(
+                "INSERT INTO enrolments VALUES (:person, 'enrolment', :pin, :arm, 'active', :protocol, :at, NULL, :until)",
+                {
+                    "person": person, "pin": pins.hashed(pin, self._pepper(person)), "arm": key.seal("arm", arm),
+                    "protocol": protocol, "at": at.isoformat(), "until": self._until("enrolment", at),
+                },
+            )  # fmt: skip
+            self._tally("enrolment", f"allocated {arm}", at)
+        return person, pin
+
+    def _pepper(self, person: str) -> bytes:
+        found = self._vault.audit_key(person)
+        if found is None:
+            raise StoreError("a participant has no key: restore keys.db, or erase them")
+        return found
+
+    def _tally(self, category: str, what: str, at: datetime) -> None:
+        self._write(
+            "INSERT INTO tallies VALUES (:category, :month, :what, 1) ON CONFLICT DO UPDATE SET count = count + 1",
+            {"category": category, "month": at.strftime("%Y-%m"), "what": what},
+        )
+
+    def tallied(self, category: str) -> dict[str, int]:
+        """Counts of a category over all months."""
+        rows = self._db.query(
+            "SELECT what, sum(count) AS n FROM tallies WHERE category = ? GROUP BY 1", [category]
+        )
+        return {row["what"]: int(row["n"]) for row in rows}
+
+    def enrolment(self, person: str) -> Enrolment | None:
+        """A participant, or None where there is none of that code."""
+        row = self._enrolled(person)
+        return _enrolment(row) if row else None
+
+    def enrolments(self) -> list[Enrolment]:
+        """Everybody who takes part, in no telling order."""
+        rows = self._db.query(
+            "SELECT * FROM enrolments WHERE expires_at > ? ORDER BY person", [self._clock().isoformat()]
+        )
+        return [_enrolment(row) for row in rows]
+
+    def _enrolled(self, person: str) -> dict[str, Any] | None:
+        rows = self._db.query(
+            "SELECT * FROM enrolments WHERE person = ? AND expires_at > ?", [person, self._clock().isoformat()]
+        )
+        return next(iter(rows), None)
+
+    def arm(self, person: str) -> str | None:
+        """The arm of a participant; None for who is none.
+
+        Raises:
+            SealBroken: it does not open.
+        """
+        row, key = self._enrolled(person), self._vault.key(person, make=False)
+        return key.open("arm", row["arm"]) if row is not None and key is not None else None
+
+    def pin_matches(self, person: str, pin: str) -> Enrolment | None:
+        """The participant whose PIN this is; takes as long where it is nobody's."""
+        row = self._enrolled(person)
+        pepper = self._vault.audit_key(person) if row is not None else None
+        if row is None or pepper is None:
+            pins.matches(pin, _somebodys())
+            return None
+        return _enrolment(row) if pins.matches(pin, row["pin"], pepper) else None
+
+    def reset_pin(self, person: str) -> str | None:
+        """A new PIN; whoever is signed in is not any more. None where there is no such participant."""
+        if self._enrolled(person) is None:
+            return None
+        pin = pins.new_pin()
+        with self._db.atomic():
+            self._write(
+                "UPDATE enrolments SET pin = :pin WHERE person = :person",
+                {"pin": pins.hashed(pin, self._pepper(person)), "person": person},
+            )
+            self._sign_out_all(person)
+        return pin
+
+    def set_status(self, person: str, status: Status) -> bool:
+        """Let somebody in, or keep them out and sign them out; False where there is no such participant."""
+        with self._db.atomic():
+            done = self._db.execute(
+                "UPDATE enrolments SET status = ? WHERE person = ?", [status.value, person]
+            )
+            if status is not Status.ACTIVE:
+                self._sign_out_all(person)
+        return bool(done.rowcount)
+
+    def came(self, person: str) -> None:
+        """A participant has signed in."""
+        at = self._clock()
+        with self._db.atomic():
+            self._seen(person, at)
+            self._write(
+                "UPDATE enrolments SET first_at = coalesce(first_at, :at) WHERE person = :person",
+                {"at": at.isoformat(), "person": person},
+            )
+
+    def note_withdrawal(self, arm: str) -> None:
+        """Somebody of an arm has withdrawn: a number, as their rows go."""
+        with self._db.atomic():
+            self._tally("enrolment", f"withdrawn {arm}", self._clock())
+
+    # ------------------------------------------------------------------------------------------- staff
+
+    def add_staff(self, name: str, role: Role) -> str:
+        """Somebody of the staff, or the same with another role and password; the password, which is not kept.
+
+        Args:
+            name: as they sign in.
+            role: what they may see.
+        """
+        password, at, person = pins.new_password(), self._clock(), STAFF + name
+        with self._db.atomic():
+            self._sign_out_all(person)
+            self._write(
+                "INSERT OR REPLACE INTO staff VALUES (:person, 'staff', :role, :password, 'active', :at, :until)",
+                {
+                    "person": person, "role": role.value, "password": pins.hashed(password), "at": at.isoformat(),
+                    "until": self._until("staff", at),
+                },
+            )  # fmt: skip
+        return password
+
+    def staff(self) -> list[dict[str, Any]]:
+        """Everybody of the staff: person, role, status, last_at."""
+        rows = self._db.query(
+            "SELECT person, role, status, last_at FROM staff WHERE expires_at > ? ORDER BY person",
+            [self._clock().isoformat()],
+        )
+        return [{**row, "person": row["person"].removeprefix(STAFF)} for row in rows]
+
+    def role(self, person: str) -> Role | None:
+        """The role of somebody of the staff who may sign in."""
+        rows = self._db.query(
+            "SELECT role FROM staff WHERE person = ? AND status = 'active' AND expires_at > ?",
+            [person, self._clock().isoformat()],
+        )
+        row = next(iter(rows), None)
+        return Role(row["role"]) if row else None
+
+    def password_matches(self, name: str, password: str) -> Role | None:
+        """The role of who signs in with the right password; takes as long where it is nobody's."""
+        person, at = STAFF + name, self._clock()
+        rows = self._db.query(
+            "SELECT * FROM staff WHERE person = ? AND status = 'active' AND expires_at > ?",
+            [person, at.isoformat()],
+        )
+        row = next(iter(rows), None)
+        if not pins.matches(password, row["password"] if row else _somebodys()) or row is None:
+            return None
+        with self._db.atomic():
+            self._write(
+                "UPDATE staff SET last_at = :at, expires_at = :until WHERE person = :person",
+                {"at": at.isoformat(), "until": self._until("staff", at), "person": person},
+            )
+        return Role(row["role"])
+
+    def remove_staff(self, name: str) -> bool:
+        """Take an account away, at once; False where there is none."""
+        with self._db.atomic():
+            self._sign_out_all(STAFF + name)
+            return bool(self._db.execute("DELETE FROM staff WHERE person = ?", [STAFF + name]).rowcount)
+
+    # ------------------------------------------------------------------------------------------- signed in
+
+    def sign_in(self, person: str, token: str) -> None:
+        """A cookie is good from now on."""
+        at = self._clock()
+        with self._db.atomic():
+            self._write(
+                "INSERT OR REPLACE INTO logins VALUES (:digest, :person, 'login', :at, 0, :until)",
+                {
+                    "digest": digest(token), "person": person, "at": at.isoformat(),
+                    "until": self._until("login", at),
+                },
+            )  # fmt: skip
+
+    def sign_out(self, person: str, token: str) -> None:
+        """A cookie is good no more, whoever has a copy of it."""
+        at = self._clock()
+        with self._db.atomic():
+            self._write(
+                "INSERT INTO logins VALUES (:digest, :person, 'login', :at, 1, :until)"
+                " ON CONFLICT DO UPDATE SET is_ended = 1",
+                {
+                    "digest": digest(token), "person": person, "at": at.isoformat(),
+                    "until": (at + timedelta(days=1)).isoformat(),
+                },
+            )  # fmt: skip
+
+    def sign_out_all(self, person: str) -> int:
+        """Every cookie of a person is good no more; how many there were."""
+        with self._db.atomic():
+            return self._sign_out_all(person)
+
+    def _sign_out_all(self, person: str) -> int:
+        return max(0, self._db.execute("DELETE FROM logins WHERE person = ?", [person]).rowcount)
+
+    def standing(self, person: str, token: str, *, is_anonymous: bool) -> bool:
+        """Whether a cookie is good now: one of a participant or of staff that is kept here, or an anonymous one that was not ended.
+
+        Args:
+            person: whom it names.
+            token: the cookie.
+            is_anonymous: it is a visitor's of the demo, who signs in nowhere.
+        """
+        row = next(
+            iter(
+                self._db.query(
+                    "SELECT * FROM logins WHERE digest = ? AND expires_at > ?",
+                    [digest(token), self._clock().isoformat()],
+                )
+            ),
+            None,
+        )
+        if is_anonymous:
+            return row is None
+        if row is None or row["is_ended"] or row["person"] != person:
+            return False
+        if person.startswith(STAFF):
+            return self.role(person) is not None
+        found = self.enrolment(person)
+        return found is not None and found.status is Status.ACTIVE
+
+    # ------------------------------------------------------------------------------------------- what deviated
+
+    def deviated(self, kind: str, *, person: str = "", by: str = "program") -> None:
+        """The study did not go by its protocol.
+
+        Args:
+            kind: of a fixed list.
+            person: pseudonym, "" where it concerns everybody.
+            by: who says so.
+        """
+        at = self._clock()
+        with self._db.atomic():
+            self._write(
+                "INSERT INTO deviations (person, category, at, kind, by, expires_at)"
+                " VALUES (:person, 'deviation', :at, :kind, :by, :until)",
+                {
+                    "person": person, "at": at.isoformat(), "kind": kind, "by": by,
+                    "until": self._until("deviation", at),
+                },
+            )  # fmt: skip
+
+    def deviations(self) -> list[dict[str, Any]]:
+        """Every deviation whose time is not up, oldest first."""
+        return list(
+            self._db.query(
+                "SELECT id, person, at, kind, by FROM deviations WHERE expires_at > ? ORDER BY id",
+                [self._clock().isoformat()],
+            )
+        )
+
+
+def digest(token: str) -> str:
+    """What is kept of a cookie."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+_decoy: list[str] = []
+
+
+def _somebodys() -> str:
+    """A hash to compare with where there is none, so that an unknown code takes as long as a wrong PIN."""
+    if not _decoy:
+        _decoy.append(pins.hashed(pins.new_pin()))
+    return _decoy[0]
+
+
+def _enrolment(row: Mapping[str, Any]) -> Enrolment:
+    return Enrolment(
+        person=row["person"],
+        status=Status(row["status"]),
+        protocol=row["protocol"],
+        made_at=row["made_at"],
+        first_at=row["first_at"] or "",
+    )
+
+
+__all__ = ["STAFF", "Accounts", "Enrolment", "Role", "Status", "digest"]
