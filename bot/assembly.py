@@ -16,13 +16,17 @@ from bot.errors import SettingsError
 from bot.escalation import Desk
 from bot.keeping import Keeping
 from bot.models.connect import endpoint, is_loopback
-from bot.parts import Outside, Parts, build_parts, now
+from bot.moves import Rules
+from bot.parts import Outside, Parts, build_parts, now, speaking
+from bot.prompts import prompt
 from bot.settings import Mode, Settings
-from policies import consent, crisis, retention
+from policies import consent, crisis, retention, study, thresholds
 from policies.consent import ConsentText
 from policies.crisis.checks import RETIRED
+from policies.planning import library as libraries
 from policies.planning.prices import prices
 from policies.retention import RetentionPolicy
+from policies.study import ArmSpec, Study
 from privacy.consent import ConsentVersion
 from privacy.detector import SECONDS, Detector, Options
 from privacy.errors import KeysUnusable, PrivacyError
@@ -31,6 +35,8 @@ from privacy.vault import master_keys
 
 CHAINLIT_FILES = Path(__file__).resolve().parents[1] / ".files"
 """Where Chainlit puts what is uploaded; nothing should be there, as uploads are off."""
+BUILT_IN = "built-in"
+"""The model that ships, by the name that studies and the benchmark use."""
 BACKUP_DAYS = 35
 """After which the operator's guide says that backups are gone."""
 
@@ -115,11 +121,113 @@ def consent_text(settings: Settings, path: Path | None = None) -> ConsentText:
         "ethics_reference": settings.ethics_reference or "none, this is a demo",
     }
     return consent.load(
-        path or consent.newest(),
+        path or _consent_file(settings),
         values,
         has_outside=where is not None and not where.is_local,
         has_on_call=settings.alerts,
         is_randomised=settings.mode is Mode.STUDY,
+    )
+
+
+def _consent_file(settings: Settings) -> Path:
+    """The file of the version in force.
+
+    Raises:
+        SettingsError: there is no such version.
+    """
+    wanted = settings.consent_version
+    found = {path.stem.split("-")[1]: path for path in consent.every()}
+    if wanted and wanted not in found:
+        raise SettingsError(f"no consent text of version {wanted}; there are {', '.join(found)}")
+    return found[wanted] if wanted else consent.newest()
+
+
+def arm_spec(found: Study, name: str) -> ArmSpec:
+    """The condition of a name: one of the study's, or a kind that ships.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    chosen = found.choices.arms.get(name)
+    if chosen is not None:
+        return chosen
+    if name not in study.KINDS:
+        known = ", ".join(dict.fromkeys((*found.choices.arms, *study.KINDS)))
+        raise SettingsError(f"no arm {name}; there are {known}")
+    return ArmSpec.model_validate({"kind": name})
+
+
+def arm_rules(rules: Rules, found: Study, name: str) -> Rules:
+    """The rules of one arm: the deployment's with its thresholds and budget.
+
+    Raises:
+        SettingsError: there is no such arm.
+        PolicyError: its file of thresholds cannot be used.
+    """
+    spec = arm_spec(found, name)
+    given = thresholds.load(found.beside(spec.thresholds)) if spec.thresholds else rules.thresholds
+    if spec.budget is not None:
+        most = spec.budget
+        given = replace(
+            given,
+            most_questions=min(most, given.most_questions),
+            budget={stakes: min(most, many) for stakes, many in given.budget.items()},
+        )
+    return replace(rules, thresholds=given)
+
+
+def arm_parts(parts: Parts, settings: Settings, found: Study, name: str) -> Parts:
+    """The parts of one arm: its thresholds, budget, library and model. Screen, guard and keeping are those of everybody.
+
+    Args:
+        parts: of the deployment.
+        settings: in force.
+        found: the study.
+        name: of the arm.
+
+    Raises:
+        SettingsError: the arm needs a model that is not set, or was planned with other prompts.
+        PolicyError: a file of the arm cannot be used.
+    """
+    spec, rules = arm_spec(found, name), arm_rules(parts.rules, found, name)
+    for prompt_name, digest in spec.prompts.items():
+        if prompt(prompt_name).sha256 != digest:
+            raise SettingsError(
+                f"{found.where('arms', name)}: the prompt {prompt_name} is another than the protocol's: put back its text, or give "
+                "the study file the new SHA-256 and a new version"
+            )
+    chosen = spec.model or ("" if found.is_example else found.choices.model.name)
+    wants_outside = chosen not in ("", BUILT_IN)
+    if (wants_outside or spec.kind == "agent") and parts.endpoint is None:
+        raise SettingsError(
+            f"{found.where('arms', name)}: the arm {name} lets a model speak: set RAISE_MODEL_BASE_URL"
+        )
+    if spec.kind == "agent" and chosen == BUILT_IN:
+        raise SettingsError(
+            f"{found.where('arms', name)}: an agent lets a model choose, and its model is built-in"
+        )
+    if not (spec.library or chosen):
+        return replace(parts, rules=rules)
+    own = settings
+    if wants_outside:
+        own = settings.model_copy(
+            update={"model": chosen, "model_assess": "", "model_interview": "", "model_answer": "", "model_risk": ""}
+        )  # fmt: skip
+    outside_model = None if chosen == BUILT_IN else endpoint(own) if wants_outside else parts.endpoint
+    model, opinion = speaking(
+        outside_model,
+        minimum_age=settings.minimum_age,
+        data_dir=settings.data_dir,
+        rules=rules,
+        planned=libraries.read(found.beside(spec.library)) if spec.library else None,
+    )
+    return replace(
+        parts,
+        rules=rules,
+        model=model,
+        opinion=parts.opinion or opinion,
+        endpoint=parts.endpoint or outside_model,
+        outside=None if outside_model is None else parts.outside,
     )
 
 
@@ -217,4 +325,14 @@ def _started(finds: Detector) -> None:
         return
 
 
-__all__ = ["assemble", "consent_text", "detector", "keeping", "outside", "public_numbers"]
+__all__ = [
+    "arm_parts",
+    "arm_rules",
+    "arm_spec",
+    "assemble",
+    "consent_text",
+    "detector",
+    "keeping",
+    "outside",
+    "public_numbers",
+]

@@ -7,19 +7,20 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
+from uuid import NAMESPACE_OID, uuid5
 
 from bot import country, dialogue
 from bot.abstention import Reason
 from bot.aside import aside
 from bot.errors import ModelUnavailable
 from bot.escalation import Referral
-from bot.keeping import Outbox, TurnRecord, new_session_id
+from bot.keeping import Line, Outbox, TurnRecord, new_session_id
 from bot.models import vocabulary
 from bot.models.protocol import Draft
 from bot.models.usage import Budget, Role
@@ -62,6 +63,8 @@ HURRY_SECONDS = 0.5
 AGREE_SECONDS = 0.3
 MODEL_SECONDS = 60.0
 """What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
+MOST_SHOWN = 80
+"""Messages that are shown again after a reload or on another device."""
 THINKING_SECONDS = 3.0
 """After this long without a word the person is told, once a turn, that it takes longer."""
 
@@ -83,6 +86,11 @@ class _Turn:
         answered: our words, with placeholders.
         in_flight: what is awaited now; cancelled where the turn is interrupted.
         is_cut: it was interrupted.
+        id: of the person's message on the page.
+        shown: what stands on the page of this turn, with placeholders.
+        began: by the monotonic clock.
+        turn: its number.
+        beside: the message is being kept.
     """
 
     budget: Budget
@@ -94,6 +102,11 @@ class _Turn:
     answered: list[str] = field(default_factory=list)
     in_flight: asyncio.Future[Any] | None = None
     is_cut: bool = False
+    id: str = ""
+    shown: list[Line] = field(default_factory=list, repr=False)
+    began: float = field(default_factory=time.perf_counter)
+    turn: int = 0
+    beside: asyncio.Future[None] | None = None
 
 
 class _Interrupted(Exception):
@@ -114,6 +127,8 @@ class Conversation:
         person: str = "anonymous",
         places: Placeholders | None = None,
         session_id: str | None = None,
+        shown: Sequence[Line] = (),
+        recent: Sequence[str] = (),
     ) -> None:
         """A conversation from its beginning, or from a session that was kept.
 
@@ -123,8 +138,12 @@ class Conversation:
             person: pseudonym.
             places: the placeholder map of a session that was kept.
             session_id: of a session that was kept.
+            shown: what stood on its page.
+            recent: the beginnings of its last messages, as the screen hears them together.
         """
         self._parts = parts
+        self.shown: deque[Line] = deque(shown, maxlen=MOST_SHOWN)
+        """What stands on the page, with placeholders."""
         self.places = places or Placeholders()
         self._person = person
         self.id = session_id or new_session_id()
@@ -134,7 +153,9 @@ class Conversation:
         self._session = session or Session()
         self._lock = asyncio.Lock()
         self._second = Second()
-        self._recent: deque[str] = deque(maxlen=RECENT)
+        self._recent: deque[str] = deque(recent, maxlen=RECENT)
+        self.is_kept = session_id is not None
+        """The last turn stands in the store, as far as the person agreed."""
         self._running: _Turn | None = None
         self.fell_back: frozenset[Role] = frozenset()
         """What the built-in model did in the last turn in the place of an outside one that failed."""
@@ -198,18 +219,21 @@ class Conversation:
         )
         return cls(parts, session, person=person, places=places)
 
-    async def choose(self, label: str, *, attribute: Attribute | None = None) -> AsyncGenerator[Words, None]:
+    async def choose(
+        self, label: str, *, attribute: Attribute | None = None, message_id: str = ""
+    ) -> AsyncGenerator[Words, None]:
         """A quick reply was tapped.
 
         Args:
             label: its text.
             attribute: the question it belonged to; a reply to a question that is no longer open is dropped.
+            message_id: of the reply on the page.
         """
         async with self._lock:
             pending = self._session.pending
             if attribute is not None and (pending is None or pending.attribute is not attribute):
                 return
-            async for words in self._turn(label, chosen=self._is_offered(label)):
+            async for words in self._turn(label, chosen=self._is_offered(label), message_id=message_id):
                 yield words
 
     def _is_offered(self, label: str) -> bool:
@@ -225,16 +249,75 @@ class Conversation:
         )
         return label in self._parts.responder.render(move, session).choices
 
-    async def receive(self, text: str) -> AsyncGenerator[Words, None]:
+    async def receive(self, text: str, *, message_id: str = "") -> AsyncGenerator[Words, None]:
         """One message in; its moves out, each as soon as it is known.
 
         Whatever fails inside, the message is screened first, and the person gets kind words and human help.
+
+        Args:
+            text: of the message.
+            message_id: of the message on the page; one is made where it is empty.
         """
         if self._running is not None and self._is_imminent(text):
             self.stop()
         async with self._lock:
-            async for words in self._turn(text, chosen=False):
+            async for words in self._turn(text, chosen=False, message_id=message_id):
                 yield words
+
+    async def go_on(self, coming: Mapping[str, Any]) -> AsyncGenerator[Words, None]:
+        """Answer a message that was not answered yet when the program ended.
+
+        Args:
+            coming: the message as it was kept.
+        """
+        line = Line.from_json(coming)
+        async with self._lock:
+            if any(known.id == line.id for known in self.shown):
+                return
+            text = self.places.restore(line.text, own=True)
+            async for words in self._turn(text, chosen=bool(coming["chosen"]), message_id=line.id):
+                yield words
+
+    def recent(self) -> list[str]:
+        """The beginnings of the last messages."""
+        return list(self._recent)
+
+    async def keep_now(self) -> None:
+        """Keep the state before the first message, as far as the person agreed: a form was filled in."""
+        keeping = self._parts.keeping
+        if keeping is not None and not self._session.is_minor:
+            await keeping.coming(self._person, self.id, self._session, Line.nothing(), self.places)
+            self.is_kept = True
+
+    def page(self) -> list[Line]:
+        """What stands on the page, the person's own words back in it; help lines with it."""
+        places = self.places
+        return [
+            replace(line, text=places.restore(line.text, own=line.is_theirs or line.is_own))
+            for line in self.shown
+        ]
+
+    def open_question(self) -> Words | None:
+        """The question that is open, as it stands on the page; None where there is none."""
+        session = self._session
+        asked = next((line for line in reversed(self.shown) if not line.is_theirs), None)
+        if session.pending is None or session.topic is None or asked is None or asked.move != "ask":
+            return None
+        return replace(self._parts.responder.render(self._asked(), session), id=asked.id, text=asked.text)
+
+    def in_words(self, coming: Mapping[str, Any]) -> str:
+        """A message that was not answered yet, as the person wrote it."""
+        return self.places.restore(str(coming["text"]), own=True)
+
+    def welcome_back_in_danger(self, before: Session) -> Words:
+        """After a reload under danger: people who can help, once on a page however often it is opened."""
+        words = self._parts.responder.failure(before, key="welcome_back_risk")
+        return replace(words, id=self._line_id(before.turn, "welcome back"))
+
+    @property
+    def is_answering(self) -> bool:
+        """A message is being answered."""
+        return self._running is not None
 
     @property
     def person(self) -> str:
@@ -293,7 +376,11 @@ class Conversation:
             for move in step.moves:
                 yield await self._worded(move, step.session)
 
-    async def _turn(self, text: str, *, chosen: bool) -> AsyncGenerator[Words, None]:
+    def _line_id(self, turn: int, which: str) -> str:
+        """The id of a message on the page: the same when the turn is done again after the program ended in it."""
+        return str(uuid5(NAMESPACE_OID, f"{self.id} {turn} {which}"))
+
+    async def _turn(self, text: str, *, chosen: bool, message_id: str) -> AsyncGenerator[Words, None]:
         if self._parts.keeping is not None:
             self._session = self._parts.keeping.still_true(self._session)
         before = self._session
@@ -308,7 +395,9 @@ class Conversation:
                 tokens=left,
                 passage=self._passage,
                 is_patient=self._parts.patience > 1,
-            )
+            ),
+            id=message_id or self._line_id(before.turn + 1, "you"),
+            turn=before.turn + 1,
         )
         if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
             turn.looking = asyncio.ensure_future(self._parts.detector.redact(text))
@@ -332,9 +421,10 @@ class Conversation:
             if turn.is_cut:
                 raise _Interrupted  # noqa: TRY301 (handled right below, like one from within)
             if not await self._kept(before, turn):
-                yield self._parts.responder.render(Say(key="unsaved"), self._session)
+                yield self._restored(self._parts.responder.render(Say(key="unsaved"), self._session), turn)
         except _Interrupted:
             self._cut_off(before, verdict)
+            await self._settled(turn)
         except GeneratorExit:
             self._second.cancel()
             raise
@@ -343,9 +433,10 @@ class Conversation:
             for words in self._failed(before, verdict):
                 if referred is None and _is_referral(words):
                     referred = time.perf_counter() - began
-                yield words
+                yield self._restored(words, turn)
         finally:
             self._running = None
+            self.shown.extend(line for line in turn.shown if line not in self.shown)
             if self._passage is not None:
                 self._passage.forget()
             if turn.looking is not None:
@@ -405,13 +496,19 @@ class Conversation:
         session = self._session
         yield self._parts.responder.render(Say(key="welcome_back"), session)
         if session.pending is not None and session.topic is not None:
-            move = Ask(
-                attribute=session.pending.attribute,
-                variant=session.seed + session.topic.asked.count(session.pending.attribute) - 1,
-                domain=session.topic.assessment.domain,
-                sufficiency=0.0,
-            )
-            yield self._parts.responder.render(move, session)
+            yield self._parts.responder.render(self._asked(), session)
+
+    def _asked(self) -> Ask:
+        """The open question as a move; only where there is one."""
+        session = self._session
+        if session.pending is None or session.topic is None:
+            raise ValueError("no question is open")
+        return Ask(
+            attribute=session.pending.attribute,
+            variant=session.seed + session.topic.asked.count(session.pending.attribute) - 1,
+            domain=session.topic.assessment.domain,
+            sufficiency=0.0,
+        )
 
     async def may_be_rated(self) -> bool:
         """Whether what the person says of an answer would be kept; without that nobody asks them."""
@@ -479,6 +576,26 @@ class Conversation:
             return "feedback_without_note"
         return "feedback_kept" if is_kept else "feedback_not_kept"
 
+    async def noted(self, text: str) -> str | None:
+        """Something written on a page beside the chat, redacted, "" where it cannot be made safe; None where it tells of danger.
+
+        What tells of danger is to be answered as a message: hand it to `receive`.
+        """
+        text = text.encode("utf-8", "replace").decode("utf-8").strip()
+        detector = self._parts.detector
+        looking = asyncio.ensure_future(detector.redact(text)) if detector is not None else None
+        try:
+            async with self._lock:
+                if await self._tells_of_danger(text, looking):
+                    return None
+                return text if looking is None else self.places.apply(text, (await looking).spans)
+        except PrivacyError as failed:
+            log.error("a text was not made safe: %s", type(failed).__name__)
+            return ""
+        finally:
+            if looking is not None:
+                looking.add_done_callback(_swallow)
+
     async def _tells_of_danger(self, note: str, looking: asyncio.Future[Redaction] | None) -> bool:
         """Whether a note is to be answered as a message: it tells of danger, or comes while there is some."""
         asked = self._parts.opinion if len(note) <= LONGEST_ANSWERED else None
@@ -511,13 +628,38 @@ class Conversation:
             await keeping.answer(self._person, Scope.CHAT, granted=True)
 
     def _restored(self, words: Words, turn: _Turn) -> Words:
-        """The person's own words back in the place of placeholders, for their eyes."""
+        """The person's own words back in the place of placeholders, for their eyes; with the id that it has on the page."""
+        is_answer = words.is_partial or words.move == "answer"
+        number = "answer" if is_answer else str(sum(not line.is_theirs for line in turn.shown))
+        words = replace(words, id=self._line_id(turn.turn, number))
         if not words.is_partial:
             turn.answered.append(words.text)
+            turn.shown.append(
+                Line(
+                    id=words.id, is_theirs=False, move=words.move, text=words.text, resources=words.resources,
+                    is_own=words.is_own,
+                )
+            )  # fmt: skip
         if not self.places.values:
             return words
         back = partial(self.places.restore, own=words.is_own)
         return replace(words, text=back(words.text), parts=tuple(map(back, words.parts)), why=back(words.why))
+
+    async def _begun(self, before: Session, turn: _Turn, *, chosen: bool) -> None:
+        """The message stands on the page, and is kept until it is answered; nobody waits for that."""
+        line = Line(id=turn.id, is_theirs=True, move="", text=turn.safe)
+        turn.shown.insert(0, line)
+        self.shown.append(line)
+        keeping = self._parts.keeping
+        if keeping is not None and not before.is_minor:
+            writing = keeping.coming(self._person, self.id, before, line, self.places, chosen=chosen)
+            turn.beside = asyncio.ensure_future(writing)
+
+    async def _settled(self, turn: _Turn) -> None:
+        """A message that was cut is not answered again after a restart."""
+        keeping = self._parts.keeping
+        if keeping is not None and turn.safe:
+            await keeping.coming(self._person, self.id, self._session, None, self.places)
 
     async def _kept(self, before: Session, turn: _Turn) -> bool:
         """Keep the turn as far as the person agreed; False, once, where it was to be kept and could not be."""
@@ -525,8 +667,11 @@ class Conversation:
         if keeping is None:
             return True
         if not turn.events and self._session.risk.level is before.risk.level:
+            self.is_kept = False
+            await self._settled(turn)
             return True
         if self._session.is_minor:
+            self.is_kept = False
             return True
         spent = turn.budget.spent()
         session = replace(self._session, model_tokens=self._session.model_tokens + spent)
@@ -536,14 +681,18 @@ class Conversation:
             steps=tuple(turn.steps),
             said=turn.safe,
             answered=tuple(turn.answered),
+            shown=(*self.shown, *(line for line in turn.shown if line not in self.shown)),
+            took_ms=round((time.perf_counter() - turn.began) * 1000),
+            fell_back=bool(turn.budget.fell_back),
         )
         try:
             await keeping.keep(self._person, self.id, record, self.places)
         except PrivacyError as failed:
             log.error("a turn was not kept: %s", type(failed).__name__)
+            self.is_kept = False
             is_first, self._told_unsaved = not self._told_unsaved, True
             return not is_first
-        self._told_unsaved = False
+        self._told_unsaved, self.is_kept = False, True
         return True
 
     async def _made_safe(self, text: str, turn: _Turn) -> str | None:
@@ -623,6 +772,10 @@ class Conversation:
             async for words in self._too_long(verdict):
                 yield words
             return
+        if not parts.is_open() and not imminent:
+            async for words in self._too_long(verdict, key="study_closed"):
+                yield words
+            return
         if parts.asks_first and not imminent and not await self._has_agreed():
             async for words in self._too_long(verdict, key="consent_first"):
                 yield words
@@ -633,6 +786,8 @@ class Conversation:
                 yield words
             return
         turn.safe = safe or ""
+        if turn.safe:
+            await self._begun(session, turn, chosen=chosen)
         reading = asyncio.ensure_future(
             self._understood(
                 safe or text[:LONGEST_ANSWERED], turn.budget, at=at, chosen=chosen, hurry=imminent

@@ -36,12 +36,14 @@ from bot.risk.verdict import RiskLevel
 from bot.settings import Settings
 from policies import retention
 from policies.retention import RetentionPolicy
-from privacy.store import Store, StoreError, utc_now
+from privacy.store import Store, StoreError, figures, utc_now
 
 AGAIN_AFTER = timedelta(minutes=20)
 """One notice a person and level within this time, unless the earlier one was closed."""
 RETRY_AFTER = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 3600))
 GIVE_UP_AFTER = timedelta(hours=24)
+PAUSED = "enrolment_paused"
+"""The note under which a pause of enrolment is kept in the store."""
 MOST_HELD = 10_000
 SEND_SECONDS = 10.0
 
@@ -142,7 +144,10 @@ class Mail:
         letter["Subject"] = f"raise-chat: notice {notice['id']}, level {notice['level']}"
         letter["From"], letter["To"] = given.smtp_from or given.on_call_email, given.on_call_email
         letter.set_content(
-            f"Participant {notice['person']} reached level {notice['level']} at {notice['at']} (UTC).\n"
+            "Enrolment was paused by the study's stop rule: too many notices of imminent danger within 24 hours.\n"
+            "Look at /operator; to go on: raise-chat study resume --by NAME --why REASON\n"
+            if notice["level"] == "enrolment paused"
+            else f"Participant {notice['person']} reached level {notice['level']} at {notice['at']} (UTC).\n"
             "They were shown crisis resources at once. This notice holds nothing they wrote.\n"
             f"To take it on: raise-chat crisis acknowledge {notice['id']} --by NAME --did ACTION\n"
         )
@@ -205,6 +210,8 @@ class Desk:
         clock: Callable[[], datetime] = utc_now,
         pause: float = 5.0,
         rules: RetentionPolicy | None = None,
+        keeps_notices: bool = False,
+        stop_after: int | None = None,
     ) -> None:
         """Start the thread.
 
@@ -215,7 +222,11 @@ class Desk:
             clock: aware UTC.
             pause: seconds between looks at what is due.
             rules: how long the record of a notice lives; those that ship where None.
+            keeps_notices: keep a record of each notice for the operator, though nobody is told (a study).
+            stop_after: more imminent notices in 24 hours than this pause enrolment; None for never.
         """
+        self._keeps_notices, self._stop_after = keeps_notices, stop_after
+        self._news: deque[dict[str, str]] = deque(maxlen=100)
         self._directory, self._ways, self._tell_from = directory, ways, tell_from
         self._clock, self._pause = clock, pause
         self._rules = rules or retention.shipped()
@@ -224,20 +235,25 @@ class Desk:
         self._store: Store | None = None
         self._through: Callable[[Callable[[Store], Any]], Any] | None = None
         self._noted: Callable[[str, bool, int], None] = lambda _level, _told, _milliseconds: None
+        self._paused: Callable[[], None] = lambda: None
         self._ended = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
         self._thread.start()
 
     def write_through(
-        self, call: Callable[[Callable[[Store], Any]], Any], noted: Callable[[str, bool, int], None]
+        self,
+        call: Callable[[Callable[[Store], Any]], Any],
+        noted: Callable[[str, bool, int], None],
+        paused: Callable[[], None] = lambda: None,
     ) -> None:
         """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again.
 
         Args:
             call: does something with the store, in its thread.
             noted: logs, in that thread, that a referral of a level was shown, whether somebody is told, after how many ms.
+            paused: logs, in that thread, that enrolment was paused.
         """
-        self._through, self._noted = call, noted
+        self._through, self._noted, self._paused = call, noted, paused
 
     def note(self, referral: Referral) -> None:
         """A referral was shown."""
@@ -289,7 +305,11 @@ class Desk:
 
     def _note(self, store: Store, referral: Referral) -> None:
         made = None
-        if referral.is_news and self._ways and referral.level.rank >= self._tell_from.rank:
+        if (
+            referral.is_news
+            and (self._ways or self._keeps_notices)
+            and referral.level.rank >= self._tell_from.rank
+        ):
             made = store.open_escalation(
                 person=referral.person,
                 level=referral.level.value,
@@ -303,11 +323,30 @@ class Desk:
             category=referral.category,
             country=referral.country,
         )
-        self._noted(referral.level.value, made is not None, round(referral.seconds * 1000))
+        self._noted(
+            referral.level.value, made is not None and bool(self._ways), round(referral.seconds * 1000)
+        )
+        if made is not None and referral.level is RiskLevel.IMMINENT:
+            self._stopped(store, referral.at)
+
+    def _stopped(self, store: Store, at: datetime) -> None:
+        """Too much danger within a day: nobody new is taken on until somebody has looked."""
+        if self._stop_after is None or figures.imminent(store, at) <= self._stop_after:
+            return
+        why = f"stop rule: more than {self._stop_after} notices of imminent danger in 24 hours"
+        if store.own(PAUSED) is None:
+            store.set_own(PAUSED, json.dumps({"at": at.isoformat(), "why": why, "by": "program"}))
+            self._paused()
+            self._news.append(
+                {"id": "0", "person": "nobody", "level": "enrolment paused", "at": at.isoformat()}
+            )
 
     def _send(self) -> None:
         if not self._ways:
+            self._news.clear()
             return
+        while self._news and any(self._delivered(way, self._news[0]) for way in self._ways):
+            self._news.popleft()
         now = self._clock()
         for row in self._call(lambda store: store.due(now)):
             notice = {

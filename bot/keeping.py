@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -41,8 +42,9 @@ from privacy.errors import ConsentMissing, PrivacyError
 from privacy.gate import Sent
 from privacy.placeholders import Placeholders
 from privacy.retention import Due, RetentionSweep, SweepReport, Swept, Work, shorten
-from privacy.rights import Rights
+from privacy.rights import Receipt, Rights
 from privacy.store import Store
+from privacy.store.accounts import Accounts
 from privacy.store.records import KeptSession, Records
 from privacy.vault import Vault
 
@@ -92,6 +94,47 @@ class Consents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One message as it stands on the page.
+
+    Attributes:
+        id: of the message, the same whenever it is shown again.
+        is_theirs: the person wrote it.
+        move: what it is, for ours.
+        text: redacted.
+        resources: help lines that belong to it.
+        is_own: it shows the person their own words.
+    """
+
+    id: str
+    is_theirs: bool
+    move: str
+    text: str = field(repr=False)
+    resources: tuple[Mapping[str, Any], ...] = ()
+    is_own: bool = False
+
+    @classmethod
+    def nothing(cls) -> Line:
+        """No message: only the state is kept."""
+        return cls(id="", is_theirs=True, move="", text="")
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that `from_json` reads back equal."""
+        return {
+            "id": self.id, "theirs": self.is_theirs, "move": self.move, "text": self.text,
+            "resources": [dict(r) for r in self.resources], "own": self.is_own,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Line:
+        """Read what `to_json` wrote."""
+        return cls(
+            id=str(raw["id"]), is_theirs=bool(raw["theirs"]), move=str(raw["move"]), text=str(raw["text"]),
+            resources=tuple(raw["resources"]), is_own=bool(raw["own"]),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord:
     """What one turn leaves to be kept.
 
@@ -101,6 +144,9 @@ class TurnRecord:
         steps: what it decided.
         said: the person's words, redacted.
         answered: ours, redacted.
+        shown: what stands on the page after it, redacted.
+        took_ms: milliseconds from the message to our last word.
+        fell_back: an outside model failed, and the built-in one spoke in its place.
     """
 
     session: Session
@@ -108,6 +154,9 @@ class TurnRecord:
     steps: tuple[Step, ...]
     said: str = field(repr=False)
     answered: tuple[str, ...] = field(repr=False)
+    shown: tuple[Line, ...] = field(default=(), repr=False)
+    took_ms: int | None = None
+    fell_back: bool = False
 
 
 class SteadyClock:
@@ -188,6 +237,7 @@ class Keeping:
         self._clock.seen(self.store.newest())
         volatile = frozenset(a.value for a in VOLATILE)
         self.records = Records(self.store.db, self.vault, self.rules, clock=self._clock, volatile=volatile)
+        self.accounts = Accounts(self.store.db, self.vault, self.rules, clock=self._clock, volatile=volatile)
         self.consents = Consents(self.records, always=always, is_erased=self.audit.was_erased)
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
@@ -228,6 +278,16 @@ class Keeping:
             )
         except PrivacyError as failed:
             log.error("an escalation was not logged: %s", type(failed).__name__)
+
+    def note_pause(self) -> None:
+        """The stop rule has paused enrolment: in the log and among the deviations; in the store's thread."""
+        self.accounts.deviated("enrolment-paused")
+        try:
+            self.audit.append(
+                EventKind.POLICY, at=self._clock(), counts={"enrolment": "paused", "by": "stop rule"}
+            )
+        except PrivacyError as failed:
+            log.error("a pause was not logged: %s", type(failed).__name__)
 
     def note_configuration(self, digest: str) -> None:
         """The settings in force, as a digest, where they are others than at the last start."""
@@ -401,12 +461,84 @@ class Keeping:
                     if session.plan and session.plan.entries
                     else None,
                     words=(research, words) if research is not None else None,
+                    shown=json.dumps([line.to_json() for line in record.shown], ensure_ascii=False),
+                    took_ms=record.took_ms,
                 )
             except ConsentMissing:
                 return False
+            if record.fell_back and self.accounts.enrolment(person) is not None:
+                self.accounts.deviated("model-fell-back", person=person)
             return True
 
         return await self._written(write, "a turn could not be kept")
+
+    async def coming(
+        self,
+        person: str,
+        session_id: str,
+        session: Session,
+        line: Line | None,
+        places: Placeholders,
+        *,
+        chosen: bool = False,
+    ) -> None:
+        """Keep a message that is about to be answered, as far as the person agreed, or forget it where it is settled.
+
+        Args:
+            person: pseudonym.
+            session_id: of the conversation.
+            session: the state before the message.
+            line: the message; None where it is settled without a turn that was kept.
+            places: the placeholder map.
+            chosen: a quick reply was tapped.
+        """
+        state = json.dumps(session.to_json(), ensure_ascii=False)
+        told = (
+            ""
+            if line is None or not line.id
+            else json.dumps({**line.to_json(), "chosen": chosen}, ensure_ascii=False)
+        )
+
+        def write() -> None:
+            grant = self.ledger.grant(person, ToKeep)
+            if grant is None or self.audit.was_erased(person):
+                return
+            if line is None:
+                self.records.settle(session_id)
+                return
+            with suppress(ConsentMissing):
+                self.records.keep_coming(
+                    grant,
+                    person=person,
+                    session=session_id,
+                    state=state,
+                    places=places.to_json(),
+                    coming=told,
+                )
+
+        try:
+            await self.run(write)
+        except Exception as failed:  # noqa: BLE001 (sqlite's own; the answer does not wait for it)
+            log.error("a message that is coming was not kept: %s", type(failed).__name__)
+
+    async def erase(self, person: str) -> Receipt:
+        """Everything of a person, their place in the study included; of them a number by arm stays.
+
+        Raises:
+            HeldByLaw, ResidueFound, PrivacyError: see `Rights.erase_all`.
+        """
+
+        def work() -> Receipt:
+            arm = None
+            with suppress(PrivacyError):
+                arm = self.accounts.arm(person)
+            receipt = self.rights.erase_all(person)
+            if arm is not None:
+                self.accounts.note_withdrawal(arm)
+            return receipt
+
+        self.consents.forget(person)
+        return await self.run(work)
 
     def _log_turn(self, person: str, session_id: str, steps: tuple[Step, ...]) -> None:
         """A session that begins, and what is decided: counts; the chat goes on where they cannot be logged."""

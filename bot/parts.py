@@ -59,6 +59,7 @@ class Parts:
         directory: of countries and their lines.
         endpoint: of the outside model, for counts.
         asks_first: nobody is answered before they have agreed to chat (a study).
+        is_open: whether people chat now; a study that is over answers with where help is.
         patience: how many times as long as usual every wait may be: more than 1 only where nobody is waiting, so that the
             same conversation comes out whatever else the machine does (a benchmark).
     """
@@ -80,6 +81,7 @@ class Parts:
     directory: Directory = field(default_factory=crisis.shipped, repr=False)
     endpoint: Endpoint | None = None
     asks_first: bool = False
+    is_open: Callable[[], bool] = lambda: True
     patience: float = 1.0
 
 
@@ -142,15 +144,14 @@ def build_parts(
     screen = Screen()
     directory = crisis.shipped()
     brain = encoder.built_in()
-    planned = libraries.read(library) if library else libraries.shipped()
-    guided = GuidedModel(
-        brain,
-        minimum_age=minimum_age,
-        library=planned,
-        cache=data_dir / "embeddings" if data_dir else None,
-    )
     rules = Rules(thresholds=thresholds.shipped(), prices=prices or {})
-    model, opinion = _speakers(guided, endpoint, brain=brain, data_dir=data_dir, rules=rules, planned=planned)
+    model, opinion = speaking(
+        endpoint,
+        minimum_age=minimum_age,
+        data_dir=data_dir,
+        rules=rules,
+        planned=libraries.read(library) if library else None,
+    )
     if endpoint is not None:
         vocabulary.is_ours("warm up")
     return Parts(
@@ -184,16 +185,30 @@ def build_parts(
     )
 
 
-def _speakers(
-    guided: GuidedModel,
+def speaking(
     endpoint: Endpoint | None,
     *,
-    brain: encoder.Encoder,
+    minimum_age: int,
     data_dir: Path | None,
     rules: Rules,
-    planned: Library,
+    planned: Library | None = None,
 ) -> tuple[LanguageModel, Opinion | None]:
-    """Who speaks, and who gives a second opinion on danger."""
+    """Who speaks, and who gives a second opinion on danger.
+
+    Args:
+        endpoint: of an outside model; the built-in one alone where None.
+        minimum_age: below it the conversation changes.
+        data_dir: where an embedded library is looked for.
+        rules: of the deployment or the arm.
+        planned: paths; those that ship where None.
+    """
+    brain, planned = encoder.built_in(), planned or libraries.shipped()
+    guided = GuidedModel(
+        brain,
+        minimum_age=minimum_age,
+        library=planned,
+        cache=data_dir / "embeddings" if data_dir else None,
+    )
     if endpoint is None:
         return guided, None
     from bot.models import neighbours  # noqa: PLC0415 (these load the client, a second's wait)

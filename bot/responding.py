@@ -62,6 +62,7 @@ class Words:
         is_partial: the beginning of an answer that is still being written: the text so far, and the piece that is new
             as its one part. The next words that are not partial complete it or take its place.
         is_own: it shows the person their own words, so that each placeholder in it is put back.
+        id: of the message on the page: the same for all pieces of it, and whenever it is shown again.
     """
 
     move: str
@@ -75,6 +76,7 @@ class Words:
     fields: dict[str, Any] = field(default_factory=dict)
     is_partial: bool = False
     is_own: bool = False
+    id: str = ""
 
     def to_json(self, turn: int) -> dict[str, Any]:
         """The line that `chat --json` writes; only what applies."""

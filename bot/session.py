@@ -85,6 +85,7 @@ class Session:
         quiet: how often silence after a crisis card was answered.
         language: of the last message that told of danger, "" until then; ISO 639-1.
         smaller: replies after the first card of danger; each next step asks less than the one before.
+        filled_in: a profile form was sent, or skipped, before the chat.
         questions_left: what the person still lets themselves be asked, by their own limit; None where they set none.
         model_tokens: what an outside model has taken for this conversation, for the cap on it.
     """
@@ -110,6 +111,7 @@ class Session:
     smaller: int = 0
     model_tokens: int = 0
     questions_left: int | None = None
+    filled_in: bool = False
 
     @property
     def has_disclosed(self) -> bool:
@@ -152,6 +154,7 @@ class Session:
             "smaller": self.smaller,
             "model_tokens": self.model_tokens,
             "questions_left": self.questions_left,
+            "filled_in": self.filled_in,
         }
 
     @classmethod
@@ -195,4 +198,5 @@ class Session:
             smaller=raw["smaller"],
             model_tokens=raw["model_tokens"],
             questions_left=raw.get("questions_left"),
+            filled_in=raw.get("filled_in", False),
         )

@@ -9,12 +9,15 @@ import os
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from bot.errors import SettingsError
 from bot.risk.verdict import RiskLevel
+from policies import study
+from policies.study import Study
 
 
 class Mode(StrEnum):
@@ -53,6 +56,12 @@ class Settings(BaseSettings):
     )
     retention_file: Path | None = Field(
         default=None, description="how long each kind of record lives; empty: the file that ships"
+    )
+    study_file: Path | None = Field(
+        default=None, description="one study's choices; empty: the example that ships, in study mode"
+    )
+    consent_version: str = Field(
+        default="", description="version of the consent text in force; empty: the newest that ships"
     )
     study_ends: date | None = Field(
         default=None, description="last day of the study, such as 2027-06-30, for rules that count from it"
@@ -201,11 +210,55 @@ def read_settings() -> Settings:
     if unknown:
         raise SettingsError(f"{unknown[0]} is not a setting; known are {', '.join(sorted(known))}")
     try:
-        return Settings()
+        return with_study(Settings())
     except ValidationError as bad:
         first = bad.errors()[0]
         name = "RAISE_" + str(first["loc"][0]).upper()
         raise SettingsError(f"{name}: {first['msg']}") from None
+
+
+def study_of(settings: Settings) -> Study:
+    """The study's choices: the file that is set, or the example that ships.
+
+    Raises:
+        PolicyFileError: the file cannot be used; it says where and why.
+    """
+    return study.load(settings.study_file) if settings.study_file else study.shipped()
+
+
+def with_study(settings: Settings) -> Settings:
+    """The settings with what the study file says put in.
+
+    Raises:
+        SettingsError: the environment says something else than a study file that was named; both are named.
+        PolicyFileError: the file cannot be used.
+    """
+    if settings.study_file is None and settings.mode is not Mode.STUDY:
+        return settings
+    found = study_of(settings)
+    chosen = found.choices
+    told: dict[str, Any] = {
+        "study_title": chosen.title,
+        "study_contact": chosen.contact,
+        "ethics_reference": chosen.ethics_reference,
+        "country": chosen.country.upper(),
+        "minimum_age": chosen.minimum_age,
+        "study_ends": chosen.closes,
+        "retention_file": found.beside(chosen.retention_file) if chosen.retention_file else None,
+        "consent_version": chosen.consent,
+        "on_call_response": chosen.on_call.response,
+    }
+    put: dict[str, Any] = {}
+    for name, value in told.items():
+        if value in ("", None):
+            continue
+        if name not in settings.model_fields_set:
+            put[name] = value
+        elif not found.is_example and getattr(settings, name) != value:
+            raise SettingsError(
+                f"RAISE_{name.upper()} is set, and {found.path} says something else: keep one of the two"
+            )
+    return settings.model_copy(update=put)
 
 
 def masked(settings: Settings) -> dict[str, str]:

@@ -50,3 +50,29 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         if not isinstance(value, dict):
             raise PolicyFileError(f"{path}, line {number}: not a JSON object")
         yield value
+
+
+def key_lines(path: Path) -> dict[tuple[str, ...], int]:
+    """Line numbers of a YAML file by key path, the place in a list as a number; a key that stands twice is refused.
+
+    Raises:
+        PolicyFileError: it does.
+    """
+    found: dict[tuple[str, ...], int] = {}
+
+    def walk(node: Any, above: tuple[str, ...]) -> None:
+        if isinstance(node, yaml.SequenceNode):
+            for number, value in enumerate(node.value):
+                found[(*above, str(number))] = value.start_mark.line + 1
+                walk(value, (*above, str(number)))
+        if not isinstance(node, yaml.MappingNode):
+            return
+        for key, value in node.value:
+            place = (*above, str(key.value))
+            if place in found:
+                raise PolicyFileError(f"{path}, line {key.start_mark.line + 1}: {key.value}: there twice")
+            found[place] = key.start_mark.line + 1
+            walk(value, place)
+
+    walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), ())
+    return found

@@ -16,11 +16,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from dateutil.relativedelta import relativedelta
 
 from policies.errors import PolicyFileError
-from policies.files import read_yaml
+from policies.files import key_lines, read_yaml
 
 NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 """No date yet: what waits for a withdrawal that has no bound."""
@@ -174,7 +173,7 @@ def load(path: Path, *, study_ends: datetime | None = None) -> RetentionPolicy:
         PolicyFileError: a category is unknown, missing or twice there, a rule contradicts itself or another, or a
             duration is impossible; the message names file, line and value.
     """
-    raw, lines = read_yaml(path), _lines(path)
+    raw, lines = read_yaml(path), key_lines(path)
     if not isinstance(raw, dict) or not isinstance(raw.get("rules"), dict):
         raise PolicyFileError(f'{path}: needs "sweep" and "rules", a mapping from category to rule')
     unknown = sorted(set(raw) - {"sweep", "rules"})
@@ -281,25 +280,3 @@ def _agree(path: Path, rules: Mapping[str, RetentionRule], lines: Mapping[tuple[
 def _in_words(lasts: relativedelta) -> str:
     told = [(lasts.years, "year"), (lasts.months, "month"), (lasts.days, "day"), (lasts.hours, "hour")]
     return ", ".join(f"{n} {unit}{'s' * (n != 1)}" for n, unit in told if n)
-
-
-def _lines(path: Path) -> dict[tuple[str, ...], int]:
-    """Line numbers by key path; a key that stands twice is refused.
-
-    Raises:
-        PolicyFileError: it does.
-    """
-    found: dict[tuple[str, ...], int] = {}
-
-    def walk(node: Any, above: tuple[str, ...]) -> None:
-        if not isinstance(node, yaml.MappingNode):
-            return
-        for key, value in node.value:
-            place = (*above, str(key.value))
-            if place in found:
-                raise PolicyFileError(f"{path}, line {key.start_mark.line + 1}: {key.value}: there twice")
-            found[place] = key.start_mark.line + 1
-            walk(value, place)
-
-    walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), ())
-    return found

@@ -80,6 +80,11 @@ class SweepSchedule:
         """From now on."""
         self._scheduler.start()
 
+    @property
+    def is_running(self) -> bool:
+        """It will call again."""
+        return bool(self._scheduler.running)
+
     def stop(self) -> None:
         """No more. A sweep that is under way is cancelled by its loop, and goes on at the next start."""
         if self._scheduler.running:

@@ -14,15 +14,12 @@ import click
 
 from bot.assembly import retention_rules
 from bot.errors import SettingsError
+from bot.operating import ACTIONS, OUTCOMES
 from bot.settings import read_settings
 from privacy.audit import AuditLog, EventKind
 from privacy.errors import AuditBroken
 from privacy.retention import counts_until
 from privacy.store import NAME, Store, StoreError, utc_now
-
-ACTIONS = ("reached", "called-emergency", "handed-over", "left-message", "not-reached", "false-alarm")
-OUTCOMES = ("safe", "in-care", "not-reached", "withdrawn", "false-alarm", "harm-occurred")
-"""Fixed words: free text about a person does not belong in this file."""
 
 
 @contextmanager

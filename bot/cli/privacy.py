@@ -19,6 +19,7 @@ from bot.errors import SettingsError
 from bot.keeping import Keeping, decisions_of
 from bot.moves import Rules
 from bot.observing import observed
+from bot.operating import WHY
 from bot.record import derived
 from bot.settings import Settings, read_settings
 from bot.web import pages
@@ -136,8 +137,6 @@ def privacy() -> None:
     """What is held of people: export, erase, verify, rotate keys, look for residue."""
 
 
-WHY = ("person-asked", "safety", "complaint", "legal", "technical")
-"""Reasons for looking at one person's records: fixed words, as free text does not belong in the log."""
 _for = click.option(
     "--why",
     type=click.Choice(WHY),

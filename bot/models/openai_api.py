@@ -108,6 +108,11 @@ class Breaker:
         if self.clock() < self.open_until:
             raise ModelFailure(Failure.CIRCUIT_OPEN)
 
+    @property
+    def is_open(self) -> bool:
+        """The endpoint is left alone now."""
+        return self.clock() < self.open_until
+
     def note(self, kind: Failure | None) -> None:
         """A call ended: None for an answer."""
         if kind is None:
@@ -147,7 +152,7 @@ class Endpoint:
             base_url=base_url, api_key=api_key, max_retries=0, http_client=client
         )
         self._models = dict(models)
-        self._breaker = breaker or Breaker()
+        self.breaker = breaker or Breaker()
         self._day_tokens, self._day, self._spent = day_tokens, 0, 0
         self._plain: set[Role] = set()
         self._shown_whole: set[str] = set()
@@ -300,7 +305,7 @@ class Endpoint:
         Raises:
             ModelFailure: the breaker is open, or a cap is reached.
         """
-        self._breaker.check()
+        self.breaker.check()
         day = int(time.time() // 86_400)
         if day != self._day:
             self._day, self._spent = day, 0
@@ -314,7 +319,7 @@ class Endpoint:
             usage.failures = 1
             self.failed[role, kind] += 1
             log.error("model call as %s failed: %s", role.value, kind.value)
-        self._breaker.note(kind)
+        self.breaker.note(kind)
         self._count(role, usage, budget)
 
     def _left_off(self, role: Role, usage: Usage, began: float, budget: Budget) -> None:

@@ -24,12 +24,13 @@ from bot.messages import messages
 from bot.models import connect
 from bot.settings import Settings
 from bot.sweeping import Heads, Sweeper
-from bot.web import data_pages, metrics, pages, ui
+from bot.web import data_pages, metrics, operator_pages, pages, study_pages, ui
 from bot.web.shield import Shield
 from policies import crisis, guidance
 from policies.crisis import Directory
 from privacy.scheduler import SweepSchedule
 
+PARK_EVERY_SECONDS = 20.0
 CHAT = Path(__file__).with_name("chainlit_app.py")
 
 log = logging.getLogger("raise.web")
@@ -61,13 +62,17 @@ def _own_secret(directory: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
-async def _forget_hourly() -> None:
-    """Visitors who are gone for a day are forgotten even when nobody else comes."""
-    from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
+async def _park_often() -> None:
+    """Who is gone takes little memory, and who is gone for a day takes none, even when nobody else comes."""
+    from bot.web import chat, visitors  # noqa: PLC0415 (Chainlit loads late)
 
     while True:
-        await asyncio.sleep(3600)
-        chat.forget_old()
+        await asyncio.sleep(PARK_EVERY_SECONDS)
+        try:
+            await chat.park_idle()
+            visitors.forget_old()
+        except Exception as failed:  # noqa: BLE001 (the next round may do it)
+            log.error("who is gone was not parked: %s", type(failed).__name__)
 
 
 class TypeOnly(logging.Filter):
@@ -118,6 +123,9 @@ def create_app(settings: Settings) -> FastAPI:
     from chainlit.config import FILES_DIRECTORY, config  # noqa: PLC0415 (reads the environment prepared above)
     from chainlit.utils import mount_chainlit  # noqa: PLC0415
 
+    from bot.web import chat, doors, house, visitors  # noqa: PLC0415 (they load Chainlit and the deployment)
+
+    house.build_arms()
     files = Path(FILES_DIRECTORY)
     config.project.allow_origins = [settings.origin]
     shutil.rmtree(files, ignore_errors=True)
@@ -126,19 +134,17 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         if config.code.on_app_startup:
             await config.code.on_app_startup()
-        from bot.web import chat as chatting  # noqa: PLC0415 (Chainlit loads it first)
-
-        forgetting = asyncio.create_task(_forget_hourly())
-        sweeper = Sweeper(chatting.keeping, Heads.of(settings))
-        schedule = SweepSchedule(chatting.keeping.rules.sweep, sweeper.sweep)
+        tasks = [asyncio.create_task(_park_often()), asyncio.create_task(doors.watch())]
+        sweeper = Sweeper(house.keeping, Heads.of(settings))
+        schedule = SweepSchedule(house.keeping.rules.sweep, sweeper.sweep)
         schedule.start()
+        app.state.schedule = schedule
         yield
         schedule.stop()
         await sweeper.stop()
-        forgetting.cancel()
-        from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
-
-        await asyncio.to_thread(chat.desk.close)
+        for task in tasks:
+            task.cancel()
+        await asyncio.to_thread(house.desk.close)
         await asyncio.to_thread(chat.close)
         if config.code.on_app_shutdown:
             await config.code.on_app_shutdown()
@@ -154,11 +160,13 @@ def create_app(settings: Settings) -> FastAPI:
     @app.get("/metrics")
     async def metrics_page(request: Request) -> Response:
         """Counts for a monitor on this machine; nobody else learns that there is such a page."""
-        from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
-
         if not metrics.may_see(request):
             raise StarletteHTTPException(HTTPStatus.NOT_FOUND)
-        return Response(metrics.page(chat.outside, len(chat.visitors)), media_type=metrics.MEDIA_TYPE)
+        gauges = await house.keeping.run(metrics.gauges, house.keeping)
+        gauges["raise_pages", "Pages open"] = len(chat.here())
+        gauges["raise_visitors", "Conversations held in memory"] = len(visitors.visitors)
+        gauges["raise_parked", "Conversations of who is gone, held small"] = len(visitors.parked)
+        return Response(metrics.page(house.parts.endpoint, gauges), media_type=metrics.MEDIA_TYPE)
 
     @app.get("/help")
     async def help_now(country: str = "") -> HTMLResponse:
@@ -185,11 +193,10 @@ def create_app(settings: Settings) -> FastAPI:
     @app.get("/leave")
     async def leave(request: Request) -> Response:
         """Leaves nothing to go back to: what we hold of the visitor, cookies and storage are cleared on the way out."""
-        person = data_pages.who(request)
+        person = doors.who(request)
         if person is not None:
-            from bot.web import chat  # noqa: PLC0415 (Chainlit loads it first)
-
-            chat.forget(person)
+            visitors.forget(person)
+            await doors.leave(request, Response())
         clear = {"clear-site-data": '"cache", "cookies", "storage"'}
         if settings.quick_exit_url:
             return Response(
@@ -213,14 +220,16 @@ def create_app(settings: Settings) -> FastAPI:
         return HTMLResponse(pages.error_page("This page can't be shown"), error.status_code)
 
     data_pages.add_routes(app, settings)
+    study_pages.add_routes(app, settings)
+    operator_pages.add_routes(app, settings)
 
     @app.middleware("http")
     async def ask_first(request: Request, go_on: RequestResponseEndpoint) -> Response:
-        """In a study the chat opens once the visitor has said yes or no to it."""
-        if request.url.path == "/" and await data_pages.asks_first(settings, request):
-            return RedirectResponse("/consent", HTTPStatus.SEE_OTHER)
+        """In a study the chat opens to who is signed in and has said yes to it, after a form or questions where there are some."""
+        if request.url.path == "/" and (first := await app.state.gate(request)) is not None:
+            return RedirectResponse(first, HTTPStatus.SEE_OTHER)
         return await go_on(request)
 
     mount_chainlit(app=app, target=str(CHAT), path="/")
-    app.add_middleware(Shield, origin=settings.origin)
+    app.add_middleware(Shield, origin=settings.origin, is_good=doors.is_good)
     return app

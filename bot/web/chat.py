@@ -7,158 +7,73 @@ closed routes and the clean-up of files.
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import logging
 import re
-import secrets
-import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import chainlit as cl
 from chainlit.chat_context import chat_contexts
 from chainlit.context import init_ws_context
 from chainlit.server import sio
-from chainlit.session import WebsocketSession
+from chainlit.session import WebsocketSession, ws_sessions_id
 
-from bot.assembly import assemble
 from bot.conversation import Conversation
 from bot.correcting import corrected
-from bot.errors import SettingsError
-from bot.escalation import Desk, channels
-from bot.keeping import Keeping
+from bot.keeping import Line
 from bot.responding import Words
-from bot.risk import state as risk_state
 from bot.risk.verdict import RiskLevel
-from bot.session import Session
-from bot.settings import Mode, masked, read_settings
+from bot.session import Arm
+from bot.web import doors, house
+from bot.web.house import desk, is_study, keeping, parts, settings
+from bot.web.visitors import Visitor, forget, fresh, new_code, of, park, visitors
 from policies.attributes import Attribute
 from privacy.detector import Detector
 from privacy.errors import PrivacyError
 from privacy.gate import Sent
 from privacy.placeholders import Placeholders
 
-FORGET_AFTER_SECONDS = 24 * 3600
-MOST_VISITORS = 5_000
 MOST_CHARACTERS = 200_000
 """Of a longer message the first and the last so many are read."""
 
 log = logging.getLogger("raise.web.chat")
-settings = read_settings()
-desk = Desk(settings.data_dir, channels(settings), tell_from=settings.on_call_level)
-parts = replace(assemble(settings, desk=desk), asks_first=settings.mode is Mode.STUDY)
-if parts.keeping is None:
-    raise SettingsError("the chat keeps nothing, and cannot say so: this is a bug")
-keeping: Keeping = parts.keeping
-keeping.note_configuration(hashlib.sha256(repr(sorted(masked(settings).items())).encode()).hexdigest())
-desk.write_through(keeping.call, keeping.note_escalation)
+desk.write_through(keeping.call, keeping.note_escalation, keeping.note_pause)
 outside = parts.endpoint
 
 
-@dataclass
-class Visitor:
-    """One anonymous visitor of the demo: a conversation in memory and nowhere else."""
-
-    conversation: Conversation
-    seen_at: float = field(default_factory=time.monotonic)
-    silence: asyncio.Task[None] | None = None
-    wants_new: bool = False
-
-
-visitors: dict[str, Visitor] = {}
-
-
-def _fresh(code: str, before: Session | None = None) -> Conversation:
-    """A new conversation; risk, language, country, age and a safety plan survive a new chat, nothing else."""
-    session = Session(
-        seed=secrets.randbelow(1000),
-        country=settings.country or None,
-        introduced=True,
-        noticed_at=parts.clock(),
-    )
-    if before is not None:
-        session = replace(
-            session,
-            country=before.country or session.country,
-            risk=risk_state.at_new_conversation(before.risk),
-            card=before.card,
-            is_minor=before.is_minor,
-            language=before.language,
-            smaller=before.smaller,
-            plan=before.plan and before.plan.paused(),
-        )
-    return Conversation(parts, session, person=code)
-
-
-def forget_old() -> None:
-    """Drop who has not been here for a day, and the longest away where there are too many."""
-    now = time.monotonic()
-    for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
-        del visitors[old]
-    while len(visitors) >= MOST_VISITORS:
-        del visitors[min(visitors, key=lambda c: (_rank(visitors[c]), visitors[c].seen_at))]
-
-
-def forget(code: str) -> None:
-    """A visitor has left the page for good: what runs for them is cancelled, what is held of them is dropped."""
-    visitor = visitors.pop(code, None)
-    if visitor is None:
-        return
-    visitor.conversation.leave()
-    if visitor.silence is not None:
-        visitor.silence.cancel()
-
-
-def _rank(visitor: Visitor) -> int:
-    """Who is in danger is forgotten last."""
-    return visitor.conversation.session.risk.level.rank
+class SignedOut(Exception):
+    """Whoever writes is not signed in any more."""
 
 
 async def _visitor() -> Visitor:
-    """Who is here: held in memory, or taken up again from what they agreed to have kept."""
-    return await _of(cl.context.session.user.identifier)
+    """Who is here, as long as they are signed in.
+
+    Raises:
+        SignedOut: they are not, since a moment ago.
+    """
+    session = cl.context.session
+    code = session.user.identifier
+    if not await doors.is_standing(code, session.token or ""):
+        raise SignedOut
+    return await of(code)
 
 
-async def _of(code: str) -> Visitor:
-    """The visitor of a code, the same way."""
-    forget_old()
-    found = visitors.get(code)
-    if found is None:
-        resumed = await _kept(code)
-        found = visitors.setdefault(code, Visitor(resumed or _fresh(code)))
-    found.seen_at = time.monotonic()
-    return found
+if is_study:
 
-
-async def _kept(code: str) -> Conversation | None:
-    """The conversation as it was, mid-question included, where it was kept and can be read."""
-    found = await keeping.kept(code)
-    if found is None:
+    @cl.password_auth_callback
+    async def with_pin(code: str, pin: str) -> cl.User | None:
+        """Tells Chainlit that people sign in with two fields; our own route, which comes first, lets them in."""
+        del code, pin
         return None
-    kept, live = found
-    try:
-        session = Session.from_json(json.loads(kept.state))
-        for attribute in tuple(session.profile):
-            if attribute.value not in live:
-                session = replace(session, profile=session.profile.without(attribute))
-        places = Placeholders.from_json(kept.places)
-    except (ValueError, KeyError, TypeError) as bad:
-        log.error("a kept conversation was not read: %s", type(bad).__name__)
-        return None
-    return Conversation(parts, session, person=code, places=places, session_id=kept.id)
 
+else:
 
-def new_code() -> str:
-    """A pseudonym that names nobody."""
-    return "visitor-" + secrets.token_hex(12)
-
-
-@cl.header_auth_callback
-async def anonymous(_: Any) -> cl.User:
-    """Each visitor gets an anonymous code of their own; it names nobody."""
-    return cl.User(identifier=new_code())
+    @cl.header_auth_callback
+    async def anonymous(_: Any) -> cl.User:
+        """Each visitor gets an anonymous code of their own; it names nobody."""
+        return doors.user(new_code())
 
 
 # ------------------------------------------------------------------------------------------------ for the pages
@@ -169,13 +84,6 @@ def close() -> None:
     if isinstance(parts.detector, Detector):
         parts.detector.close()
     keeping.close()
-
-
-def interrupt(code: str) -> None:
-    """Consent was taken back: what is under way is cancelled, and nothing of it is kept."""
-    visitor = visitors.get(code)
-    if visitor is not None:
-        visitor.conversation.leave()
 
 
 def local_ledger(code: str) -> list[Sent]:
@@ -219,25 +127,44 @@ async def forget_in_memory(code: str, table: str, name: str) -> None:
 
 
 def _actions(words: Words, turn: int) -> list[cl.Action]:
+    """Taps that belong to a message; their ids follow from its own, so that showing it again makes no second ones."""
     if words.offers:
-        return [cl.Action(name="offer", payload={"label": label}, label=label) for label in words.offers]
-    if words.move != "ask" or words.attribute is None:
+        made = [cl.Action(name="offer", payload={"label": label}, label=label) for label in words.offers]
+    elif words.move != "ask" or words.attribute is None:
         return []
-    payload = {"attribute": words.attribute.value, "turn": turn}
-    made = [cl.Action(name="choose", payload={**payload, "label": c}, label=c) for c in words.choices]
-    return [*made, cl.Action(name="why", payload=payload, label="Why do you ask?")]
+    else:
+        payload = {"attribute": words.attribute.value, "turn": turn}
+        made = [cl.Action(name="choose", payload={**payload, "label": c}, label=c) for c in words.choices]
+        made.append(cl.Action(name="why", payload=payload, label="Why do you ask?"))
+    return _numbered(made, words.id)
 
 
-def _ratings(turn: int) -> list[cl.Action]:
+def _numbered(actions: list[cl.Action], message_id: str) -> list[cl.Action]:
+    for number, action in enumerate(actions):
+        if message_id:
+            action.id = f"{message_id}.{number}"
+    return actions
+
+
+def _ratings(turn: int, message_id: str) -> list[cl.Action]:
     """Two taps that say what an answer was worth."""
     labels = {"helped": "This helped", "not": "This didn't help"}
-    return [
+    made = [
         cl.Action(name="rate", payload={"rate": rate, "turn": turn}, label=label)
         for rate, label in labels.items()
     ]
+    return _numbered(made, message_id)
 
 
-def linked(words: Words) -> str:
+def _message(content: str, *, message_id: str = "", actions: list[cl.Action] | None = None) -> cl.Message:
+    """A message of ours, under its own id where it has one."""
+    made = cl.Message(content=content, actions=actions or [])
+    if message_id:
+        made.id = message_id
+    return made
+
+
+def linked(words: Words | Line) -> str:
     """The text with its numbers as links that a phone dials.
 
     Chainlit's markdown drops `tel:`; these go to a page of ours that holds the link, and `raise.js` makes them direct.
@@ -260,14 +187,14 @@ async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None
     coming: cl.Message | None = None
     async for words in moves:
         if words.is_partial:
-            coming = coming or cl.Message(content="")
+            coming = coming or _message("", message_id=words.id)
             await coming.stream_token(words.parts[0])
             continue
         if words.move == "answer":
-            message = coming or cl.Message(content="")
+            message = coming or _message("", message_id=words.id)
             coming = None
             if await conversation.may_be_rated():
-                message.actions = _ratings(conversation.session.turn)
+                message.actions = _ratings(conversation.session.turn, message.id)
             if words.text.startswith(message.content):
                 for part in re.split(r"(?<=\n)", words.text[len(message.content) :]):
                     await message.stream_token(part)
@@ -278,7 +205,8 @@ async def _show(moves: AsyncIterator[Words], conversation: Conversation) -> None
             if coming is not None:
                 await coming.remove()
                 coming = None
-            message = cl.Message(content=linked(words), actions=_actions(words, conversation.session.turn))
+            actions = _actions(words, conversation.session.turn)
+            message = _message(linked(words), message_id=words.id, actions=actions)
             await message.send()
         if message.actions:
             cl.user_session.set("open", message)
@@ -291,6 +219,41 @@ async def _close_question() -> None:
         await message.remove_actions()
 
 
+async def _again(conversation: Conversation) -> None:
+    """Everything that stands on the page, by the same ids: what is there already stays where it is, once."""
+    emitter = cl.context.emitter
+    for line in conversation.page():
+        shown = _message(line.text if line.is_theirs else linked(line), message_id=line.id)
+        if line.is_theirs:
+            shown.type, shown.author = "user_message", "You"
+        await emitter.send_step(shown.to_dict())
+    question = conversation.open_question()
+    if question is None:
+        return
+    message = _message(linked(question), message_id=question.id)
+    message.actions = _actions(question, conversation.session.turn)
+    for action in message.actions:
+        await emitter.emit("remove_action", {"id": action.id})
+        await action.send(for_id=message.id)
+    cl.user_session.set("open", message)
+
+
+async def _elsewhere(visitor: Visitor) -> None:
+    """The same person's other pages show what happened here."""
+    mine = cl.context.session.id
+    for session in list(ws_sessions_id.values()):
+        is_theirs = session.user is not None and session.user.identifier == visitor.code
+        if is_theirs and session.id != mine:
+            context = init_ws_context(session)
+            try:
+                await _close_question()
+                await _again(visitor.conversation)
+            except Exception as failed:  # noqa: BLE001 (that page may be gone)
+                log.error("another page was not brought up to date: %s", type(failed).__name__)
+            del context
+    init_ws_context(WebsocketSession.get_by_id(mine) or cl.context.session)
+
+
 async def _safely(moves: AsyncIterator[Words], visitor: Visitor) -> None:
     """Whatever fails between us and the browser ends in kind words and help."""
     conversation = visitor.conversation
@@ -298,6 +261,7 @@ async def _safely(moves: AsyncIterator[Words], visitor: Visitor) -> None:
         visitor.silence.cancel()
     try:
         await _show(moves, conversation)
+        await _elsewhere(visitor)
         if conversation.session.risk.level is RiskLevel.IMMINENT:
             visitor.silence = asyncio.create_task(_keep_company(visitor))
     except Exception as failed:  # noqa: BLE001 (the browser's last door)
@@ -331,30 +295,79 @@ def _both_ends(text: str) -> str:
 @cl.on_chat_start
 async def start() -> None:
     """A page was opened, reloaded, or "new chat" was pressed."""
-    visitor = await _visitor()
-    before = visitor.conversation.session
-    is_back = bool(before.turn) and not visitor.wants_new
-    if before.turn and visitor.wants_new:
-        visitor.conversation = _fresh(cl.context.session.user.identifier, before)
-    visitor.wants_new = False
-    if before.risk.level is RiskLevel.NONE:
-        if is_back:
-            await _show(visitor.conversation.where_we_were(), visitor.conversation)
-        else:
-            await cl.Message(content=parts.responder.message("welcome")).send()
+    try:
+        visitor = await _visitor()
+    except SignedOut:
+        await doors.turn_out(cl.context.session)
         return
-    lines = parts.responder.failure(before, key="welcome_back_risk")
-    message = cl.Message(content=linked(lines), actions=_actions(lines, before.turn))
+    except Exception as failed:  # noqa: BLE001 (an arm that cannot be run, a key that is missing)
+        log.error("a conversation was not opened: %s", type(failed).__name__)
+        await _help("not_started")
+        return
+    before = visitor.conversation.session
+    if before.turn and visitor.wants_new:
+        visitor.conversation = fresh(visitor.code, visitor.place, before)
+    conversation, visitor.wants_new = visitor.conversation, False
+    if conversation.shown:
+        await _again(conversation)
+    elif conversation.session.turn:
+        await _show(conversation.where_we_were(), conversation)
+    if visitor.coming is not None:
+        coming, visitor.coming = visitor.coming, None
+        await _echo(conversation.in_words(coming), coming["id"])
+        await _safely(conversation.go_on(coming), visitor)
+    elif before.risk.level is not RiskLevel.NONE:
+        lines = conversation.welcome_back_in_danger(before)
+        message = _message(linked(lines), message_id=lines.id, actions=_actions(lines, before.turn))
+        await message.send()
+        cl.user_session.set("open", message)
+    elif not conversation.session.turn:
+        await cl.Message(content=parts.responder.message("welcome")).send()
+
+
+async def _help(key: str) -> None:
+    """A message of ours with people who can help, where there is no conversation to say it in."""
+    words = parts.responder.failure(
+        fresh(new_code(), house.Place(arm="", kind=Arm.RAISE, parts=parts)).session, key=key
+    )
+    await cl.Message(content=linked(words)).send()
+
+
+async def _echo(text: str, message_id: str) -> None:
+    """A message of the person's, as it stands on the page."""
+    message = cl.Message(content=text, type="user_message", author="You")
+    if message_id:
+        message.id = message_id
     await message.send()
-    cl.user_session.set("open", message)
 
 
 @cl.on_message
 async def said(message: cl.Message) -> None:
     """Free text, beside quick replies too."""
-    visitor = await _visitor()
+    try:
+        visitor = await _visitor()
+    except SignedOut:
+        await _unheard(message.content)
+        return
+    except Exception as failed:  # noqa: BLE001 (the same as when the page was opened)
+        log.error("a message found no conversation: %s", type(failed).__name__)
+        await _unheard(message.content, key="not_started")
+        return
     await _close_question()
-    await _safely(visitor.conversation.receive(_both_ends(message.content)), visitor)
+    moves = visitor.conversation.receive(_both_ends(message.content), message_id=message.id)
+    await _safely(moves, visitor)
+
+
+async def _unheard(text: str, *, key: str = "signed_out") -> None:
+    """A message that belongs to nobody any more is screened all the same: danger gets its card."""
+    place = house.Place(arm="", kind=Arm.RAISE, parts=replace(parts, asks_first=False))
+    conversation = fresh(new_code(), place)
+    if parts.stages.heard(_both_ends(text)).level is RiskLevel.NONE:
+        await _help(key)
+    else:
+        await _show(conversation.receive(_both_ends(text)), conversation)
+    if key == "signed_out":
+        await doors.turn_out(cl.context.session)
 
 
 def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
@@ -367,10 +380,25 @@ def _is_open(payload: dict[str, Any], conversation: Conversation) -> bool:
     )
 
 
+async def _tapping() -> Visitor | None:
+    """Who tapped something; None where they are signed out."""
+    try:
+        return await _visitor()
+    except SignedOut:
+        await _help("signed_out")
+        await doors.turn_out(cl.context.session)
+    except Exception as failed:  # noqa: BLE001 (as for a message)
+        log.error("a tap found no conversation: %s", type(failed).__name__)
+        await _help("not_started")
+    return None
+
+
 @cl.action_callback("choose")
 async def chose(action: cl.Action) -> None:
     """A quick reply was tapped. A second tap, or one on an old question, is dropped."""
-    visitor = await _visitor()
+    visitor = await _tapping()
+    if visitor is None:
+        return
     conversation = visitor.conversation
     label = action.payload.get("label")
     if (
@@ -382,8 +410,10 @@ async def chose(action: cl.Action) -> None:
     cl.user_session.set("busy", True)
     try:
         await _close_question()
-        await cl.Message(content=label, type="user_message", author="You").send()
-        await _safely(conversation.choose(label, attribute=Attribute(action.payload["attribute"])), visitor)
+        echo = str(uuid4())
+        await _echo(label, echo)
+        attribute = Attribute(action.payload["attribute"])
+        await _safely(conversation.choose(label, attribute=attribute, message_id=echo), visitor)
     finally:
         cl.user_session.set("busy", False)
 
@@ -391,15 +421,18 @@ async def chose(action: cl.Action) -> None:
 @cl.action_callback("offer")
 async def took_offer(action: cl.Action) -> None:
     """A way to go on was tapped: the same as writing it."""
-    visitor = await _visitor()
+    visitor = await _tapping()
+    if visitor is None:
+        return
     label = action.payload.get("label")
     if label not in parts.responder.every_offer() or cl.user_session.get("busy"):
         return
     cl.user_session.set("busy", True)
     try:
         await _close_question()
-        await cl.Message(content=label, type="user_message", author="You").send()
-        await _safely(visitor.conversation.receive(label), visitor)
+        echo = str(uuid4())
+        await _echo(label, echo)
+        await _safely(visitor.conversation.receive(label, message_id=echo), visitor)
     finally:
         cl.user_session.set("busy", False)
 
@@ -407,22 +440,28 @@ async def took_offer(action: cl.Action) -> None:
 @cl.on_stop
 async def stopped() -> None:
     """The person pressed stop: Chainlit has cancelled the turn, and with it the call to a model."""
-    (await _visitor()).conversation.stop()
+    visitor = await _tapping()
+    if visitor is None:
+        return
+    visitor.conversation.stop()
     await cl.Message(content=parts.responder.message("stopped")).send()
 
 
 @cl.action_callback("why")
 async def why(action: cl.Action) -> None:
     """The reason for the open question was asked for with a tap."""
-    visitor = await _visitor()
+    visitor = await _tapping()
+    if visitor is None:
+        return
     conversation = visitor.conversation
     if not _is_open(action.payload, conversation) or cl.user_session.get("busy"):
         return
     cl.user_session.set("busy", True)
     try:
         await _close_question()
-        await cl.Message(content="Why do you ask?", type="user_message", author="You").send()
-        await _safely(conversation.receive("Why do you ask?"), visitor)
+        echo = str(uuid4())
+        await _echo("Why do you ask?", echo)
+        await _safely(conversation.receive("Why do you ask?", message_id=echo), visitor)
     finally:
         cl.user_session.set("busy", False)
 
@@ -430,7 +469,9 @@ async def why(action: cl.Action) -> None:
 @cl.action_callback("rate")
 async def rated(action: cl.Action) -> None:
     """An answer was rated with a tap; a sentence more can be written on a page of its own."""
-    visitor = await _visitor()
+    visitor = await _tapping()
+    if visitor is None:
+        return
     number, rate = action.payload.get("turn"), action.payload.get("rate")
     is_answered = isinstance(number, int) and 0 < number <= visitor.conversation.session.turn
     if rate not in ("helped", "not") or not is_answered or cl.user_session.get("busy"):
@@ -451,8 +492,9 @@ async def rate(code: str | None, number: int, rating: str, note: str) -> list[Wo
     Whatever is wrong with the form, or with who sends it, the sentence passes the screen; only then does it matter
     whether there is an answer that it is said of.
     """
-    visitor = await _of(code) if code is not None else None
-    conversation = visitor.conversation if visitor is not None else _fresh(new_code())
+    visitor = await of(code) if code is not None else None
+    nobody = house.Place(arm="", kind=Arm.RAISE, parts=parts)
+    conversation = visitor.conversation if visitor is not None else fresh(new_code(), nobody)
     is_answered = rating in ("helped", "not") and 0 < number <= conversation.session.turn
     helped = rating == "helped" if is_answered else None
     return [w async for w in conversation.rate(helped=helped, note=_both_ends(note), number=number)]
@@ -468,13 +510,10 @@ async def connection_successful(sid: str) -> None:
     await _connected(sid)
     session = WebsocketSession.get(sid)
     if session and session.restored:
-        context = init_ws_context(session)
-        for message in cl.chat_context.get():
-            await context.emitter.send_step(message.to_dict())
-        question = cl.user_session.get("open")
-        if question is not None:
-            for action in question.actions:
-                await action.send(for_id=question.id)
+        init_ws_context(session)
+        code = session.user.identifier if session.user is not None else ""
+        if code in visitors:
+            await _again(visitors[code].conversation)
 
 
 sio.on("connection_successful", connection_successful)
@@ -491,6 +530,17 @@ async def clear_session(sid: str) -> None:
 
 
 sio.on("clear_session", clear_session)
+
+
+def here() -> set[str]:
+    """Codes of those who have a page open."""
+    return {s.user.identifier for s in list(ws_sessions_id.values()) if s.user is not None}
+
+
+async def park_idle() -> None:
+    """Make small who is gone."""
+    await park(here())
+
 
 _delete = WebsocketSession.delete
 

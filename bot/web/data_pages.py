@@ -25,63 +25,28 @@ LONGEST_NUMBER = 10
 log = logging.getLogger("raise.web.data")
 
 
-def who(request: Request) -> str | None:
-    """The pseudonym in the visitor's cookie, or None."""
-    from chainlit.auth.cookie import get_token_from_cookies  # noqa: PLC0415 (Chainlit loads late)
-    from chainlit.auth.jwt import decode_jwt  # noqa: PLC0415
-
-    token = get_token_from_cookies(dict(request.cookies))
-    if not token:
-        return None
-    try:
-        return str(decode_jwt(token).identifier)
-    except Exception as bad:  # noqa: BLE001 (a stale or foreign cookie is nobody's)
-        log.info("a cookie was not read: %s", type(bad).__name__)
-        return None
-
-
-def _introduced(request: Request, response: Response) -> str:
-    """The visitor's pseudonym; a new one, with its cookie, for who has none yet."""
-    known = who(request)
-    if known is not None:
-        return known
-    import chainlit as cl  # noqa: PLC0415
-    from chainlit.auth import create_jwt  # noqa: PLC0415
-    from chainlit.auth.cookie import set_auth_cookie  # noqa: PLC0415
-
-    from bot.web import chat  # noqa: PLC0415
-
-    made = chat.new_code()
-    set_auth_cookie(request, response, create_jwt(cl.User(identifier=made)))
-    return made
-
-
 def _see_other(path: str) -> RedirectResponse:
     return RedirectResponse(path, HTTPStatus.SEE_OTHER)
 
 
-async def asks_first(settings: Settings, request: Request) -> bool:
-    """Whether the visitor must be asked before the chat opens: in a study, until they have said yes or no."""
-    if settings.mode is not Mode.STUDY:
-        return False
-    from bot.web import chat  # noqa: PLC0415
-
-    person = who(request)
-    return person is None or not await chat.keeping.allows(person, Scope.CHAT)
-
-
 def add_routes(app: FastAPI, settings: Settings) -> None:
-    """The routes of both pages."""
+    """The routes of both pages. Call once the environment is prepared, as it loads Chainlit and the deployment."""
+    from bot.web import chat, doors, visitors  # noqa: PLC0415 (Chainlit loads late)
+    from bot.web.house import keeping  # noqa: PLC0415
+
     text = consent_text(settings)
     asked = [Scope(s.scope) for s in text.scopes]
 
     @app.get("/consent")
     async def consent_page(request: Request, scope: str = "", step: int = 0) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
         response = HTMLResponse("")
-        person = _introduced(request, response)
-        answers = await chat.keeping.answers(person)
+        person = doors.who(request)
+        if person is None and settings.mode is Mode.STUDY:
+            return _see_other("/login")
+        if person is None:
+            person = visitors.new_code()
+            await doors.welcome(request, response, person)
+        answers = await keeping.answers(person)
         names = [s.value for s in asked]
         if scope in names:
             open_scopes, single = [Scope(scope)], True
@@ -114,26 +79,22 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         answer: Annotated[str, Form()],
         single: Annotated[str, Form()] = "",
     ) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None or scope not in [s.value for s in asked] or answer not in ("yes", "no"):
             return _see_other("/consent")
         granted = answer == "yes"
         if not granted:
-            chat.interrupt(person)
-        await chat.keeping.answer(person, Scope(scope), granted=granted)
+            visitors.interrupt(person)
+        await keeping.answer(person, Scope(scope), granted=granted)
         return _see_other("/my-data" if single else "/consent?step=1")
 
     @app.get("/my-data")
     async def my_data(request: Request) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None:
             return HTMLResponse(pages.my_data_page(None))
-        held = await chat.keeping.run(chat.keeping.rights.held, person)
-        answers = await chat.keeping.answers(person)
+        held = await keeping.run(keeping.rights.held, person)
+        answers = await keeping.answers(person)
         local = chat.local_ledger(person)
         return HTMLResponse(
             pages.my_data_page(
@@ -143,8 +104,9 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
                     "titles": {s.scope: s.title for s in text.scopes},
                     "held": in_their_words(held),
                     "sent_here": [{"role": s.role, "bytes": s.size, "content": s.content} for s in local],
+                    "is_enrolled": not visitors.is_anonymous(person),
                     "in_memory": chat.in_memory(person),
-                    "is_held": await chat.keeping.run(chat.keeping.records.is_held, person),
+                    "is_held": await keeping.run(keeping.records.is_held, person),
                     "may_keep": Scope.KEEP in answers and answers[Scope.KEEP].granted,
                 }
             )
@@ -154,9 +116,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
     async def correct(
         request: Request, attribute: Annotated[str, Form()], value: Annotated[str, Form(max_length=400)]
     ) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is not None and attribute in set(Attribute) and value.strip():
             await chat.correct(person, Attribute(attribute), value.strip())
         return _see_other("/my-data")
@@ -165,13 +125,11 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
     async def delete(
         request: Request, table: Annotated[str, Form()], name: Annotated[str, Form()]
     ) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None or table not in ("sessions", "attributes", "ledger", "safety_plans", "feedback"):
             return _see_other("/my-data")
         await chat.forget_in_memory(person, table, name)
-        return await _erased(lambda: chat.keeping.rights.erase_item(person, table, name))
+        return await _erased(lambda: keeping.rights.erase_item(person, table, name))
 
     @app.get("/feedback")
     async def feedback(turn: str = "", rate: str = "") -> Response:
@@ -185,75 +143,103 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         note: Annotated[str, Form()] = "",
     ) -> Response:
         """No field is refused: a note that tells of danger is answered with help, whatever else is wrong with the form."""
-        from bot.web import chat  # noqa: PLC0415
-
         number = _number(turn)
-        told = await chat.rate(who(request), number, rate, note)
+        told = await chat.rate(doors.who(request), number, rate, note)
         return HTMLResponse(pages.feedback_page(number, rate, told=told))
 
     @app.post("/my-data/withdraw")
     async def withdraw(request: Request) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is not None:
-            chat.interrupt(person)
-            await chat.keeping.withdraw(person)
+            visitors.interrupt(person)
+            await keeping.withdraw(person)
         return _see_other("/my-data#withdrawn")
 
     @app.post("/my-data/erase")
     async def erase(request: Request, sure: Annotated[str, Form()] = "") -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None:
             return _see_other("/my-data")
         if sure != "yes":
             return HTMLResponse(pages.erase_page())
-        chat.forget(person)
-        chat.keeping.consents.forget(person)
-        response = await _erased(lambda: chat.keeping.rights.erase_all(person))
-        response.delete_cookie("access_token", path="/")
+        visitors.forget(person)
+        try:
+            receipt = await keeping.erase(person)
+        except PrivacyError as failed:
+            return _not_erased(failed)
+        response = HTMLResponse(pages.receipt_page(receipt.to_json()))
+        await doors.leave(request, response)
         return response
 
     async def _erased(work: Any) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
         try:
-            receipt: Receipt = await chat.keeping.run(work)
-        except HeldByLaw:
-            page = pages.error_page(
-                "The law asks us to keep this for now, so it can't be erased yet. Nobody can read what has expired. "
-                "The study contact can tell you why and for how long"
-            )
-            return HTMLResponse(page, HTTPStatus.CONFLICT)
+            receipt: Receipt = await keeping.run(work)
         except PrivacyError as failed:
-            log.error("an erasure was not finished: %s", type(failed).__name__)
-            page = pages.error_page(
-                "The erasure could not be finished yet. Please try again, or ask the study contact"
-            )
-            return HTMLResponse(page, HTTPStatus.SERVICE_UNAVAILABLE)
+            return _not_erased(failed)
         return HTMLResponse(pages.receipt_page(receipt.to_json()))
 
     @app.get("/my-data/export.json")
     async def export_json(request: Request) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None:
             return _see_other("/my-data")
-        found = await chat.keeping.run(chat.keeping.rights.export, person)
+        found = blinded(await keeping.run(keeping.rights.export, person))
         return JSONResponse(found, headers={"content-disposition": 'attachment; filename="my-data.json"'})
 
     @app.get("/my-data/export.html")
     async def export_html(request: Request) -> Response:
-        from bot.web import chat  # noqa: PLC0415
-
-        person = who(request)
+        person = doors.who(request)
         if person is None:
             return _see_other("/my-data")
-        found = await chat.keeping.run(chat.keeping.rights.export, person)
+        found = blinded(await keeping.run(keeping.rights.export, person))
         return HTMLResponse(pages.export_page(found))
+
+
+def _not_erased(failed: PrivacyError) -> HTMLResponse:
+    """Why an erasure is not done yet, kindly."""
+    if isinstance(failed, HeldByLaw):
+        page = pages.error_page(
+            "The law asks us to keep this for now, so it can't be erased yet. Nobody can read what has expired. "
+            "The study contact can tell you why and for how long"
+        )
+        return HTMLResponse(page, HTTPStatus.CONFLICT)
+    log.error("an erasure was not finished: %s", type(failed).__name__)
+    page = pages.error_page(
+        "The erasure could not be finished yet. Please try again, or ask the study contact"
+    )
+    return HTMLResponse(page, HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+WITHHELD = "not shown while the study runs, so that it stays blind; the study contact can tell you afterwards"
+_BLIND_COLUMNS = {
+    "decisions": ("reason", "basis", "sufficiency", "stakes", "plan"),
+    "escalations": ("level",),
+    "enrolments": ("arm",),
+}
+_BLIND_STATE = ("arm", "risk", "card", "smaller", "quiet", "seed")
+
+
+def blinded(export: dict[str, Any]) -> dict[str, Any]:
+    """A person's own copy without what would tell them their arm, or how their risk was judged; it says so.
+
+    Withheld for as long as the study runs (GDPR Art. 89(2)); the command line's export for the study team holds it.
+    """
+    for row in export["held"]:
+        content = row["content"]
+        for column in _BLIND_COLUMNS.get(row["kind"], ()):
+            if column in content:
+                content[column] = WITHHELD
+        if isinstance(content.get("state"), dict):
+            content["state"] = {k: WITHHELD if k in _BLIND_STATE else v for k, v in content["state"].items()}
+            topic = content["state"].get("topic")
+            if isinstance(topic, dict):
+                content["state"]["topic"] = {"query": topic.get("query")}
+        if isinstance(content.get("input"), dict):
+            events = content["input"].get("events", [])
+            content["input"] = {"events": [{"text": e["text"]} for e in events if e.get("text")]}
+        if isinstance(content.get("shown"), list):
+            content["shown"] = [{"theirs": line["theirs"], "text": line["text"]} for line in content["shown"]]
+    return export
 
 
 def _number(text: str) -> int:
@@ -303,10 +289,8 @@ def row_in_words(row: Held) -> dict[str, Any]:
         words = json.loads(fields["words"]) if fields["words"] else None
         made["lines"] = [words["said"], *words["answered"]] if words else _told(fields["input"])
     elif row.table == "decisions":
-        what = fields["attribute"] or fields["domain"] or ""
-        made["lines"] = [
-            f"{fields['outcome']} ({what}): {fields['reason'] or fields['basis']}".replace("_", " ")
-        ]
+        what = (fields["attribute"] or fields["domain"] or "").replace("_", " ")
+        made["lines"] = [f"{_OUTCOMES[fields['outcome']]} ({what})"]
     elif row.table == "ledger":
         made["lines"] = [
             f"to {fields['destination']}, as {fields['role']}, {fields['bytes']} bytes",
@@ -321,10 +305,26 @@ def row_in_words(row: Held) -> dict[str, Any]:
             *filter(None, [fields["note"]]),
         ]
     elif row.table == "escalations":
-        made["lines"] = [f"level: {fields['level']}", _standing(fields)]
+        made["lines"] = ["somebody was told that you might need help", _standing(fields)]
+    elif row.table == "responses" and fields["value"]:
+        made["lines"] = [f"{fields['instrument']}, {fields['item']}: {_response_in_words(fields['value'])}"]
+    elif row.table == "enrolments":
+        made["lines"] = [f"your study code, since {str(fields['made_at'])[:10]}"]
     elif row.table == "consents":
         made["lines"] = [f"{fields['scope']}: {'yes' if fields['granted'] else 'no'}"]
     return made
+
+
+_OUTCOMES = {
+    "ask": "I asked you something",
+    "answer": "I answered",
+    "abstain": "I gave no answer, and named people who can help",
+}
+
+
+def _response_in_words(value: str) -> str:
+    raw = json.loads(value)
+    return str(raw.get("text", raw.get("value", "")))
 
 
 def _standing(fields: Mapping[str, Any]) -> str:
@@ -352,4 +352,4 @@ def _answer_in_words(value: str | None) -> str:
     return answer.text or ", ".join(sorted(answer.tags)).replace("_", " ")
 
 
-__all__ = ["add_routes", "asks_first", "row_in_words", "who"]
+__all__ = ["add_routes", "blinded", "row_in_words"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import shutil
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -11,7 +13,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 
+from bot.escalation import PAUSED
+from bot.keeping import Keeping
 from bot.models.usage import Role
+from privacy.retention import reports
+from privacy.store import figures
 
 if TYPE_CHECKING:
     from bot.models.openai_api import Endpoint
@@ -29,12 +35,41 @@ def may_see(request: Request) -> bool:
         return False
 
 
+Gauges = dict[tuple[str, str], float]
+"""By name and what it means."""
+
+
+def gauges(keeping: Keeping) -> Gauges:
+    """Numbers of the deployment, in the store's thread; nobody in particular."""
+    now, store = keeping.now(), keeping.store
+    swept = next((r for r in reports(store, most=5) if r.finished_at), None)
+    notices = store.escalations(open_only=True, at=now)
+    enrolled = figures.enrolled(store, now)
+    found: Gauges = {
+        ("raise_kept_conversations", "Conversations kept"): figures.kept(store, now)["conversations"],
+        ("raise_kept_messages", "Messages kept"): figures.kept(store, now)["messages"],
+        ("raise_notices_open", "Notices to the on-call contact that are not closed"): len(notices),
+        ("raise_notices_unacknowledged", "Notices that nobody has taken on"): sum(
+            not row["acknowledged_at"] for row in notices
+        ),
+        ("raise_participants", "Participants enrolled"): enrolled["all"],
+        ("raise_participants_came", "Participants who have signed in"): enrolled["came"],
+        ("raise_enrolment_paused", "1 while nobody new is taken on"): store.own(PAUSED) is not None,
+        ("raise_disk_free_bytes", "Free on the disk of the data"): shutil.disk_usage(keeping.directory).free,
+    }
+    if swept is not None and swept.finished_at:
+        at = datetime.fromisoformat(swept.finished_at).timestamp()
+        found["raise_last_purge_timestamp_seconds", "When the last purge ended"] = at
+    return found
+
+
 class _Counts(Collector):
-    def __init__(self, endpoint: Endpoint | None, visitors: int) -> None:
-        self._endpoint, self._visitors = endpoint, visitors
+    def __init__(self, endpoint: Endpoint | None, found: Gauges) -> None:
+        self._endpoint, self._gauges = endpoint, found
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("raise_visitors", "Conversations held in memory", value=self._visitors)
+        for (name, meaning), value in self._gauges.items():
+            yield GaugeMetricFamily(name, meaning, value=float(value))
         if self._endpoint is None:
             return
         calls = CounterMetricFamily("raise_model_calls", "Calls to the outside model", labels=["role"])
@@ -54,8 +89,8 @@ class _Counts(Collector):
         yield from (calls, tokens, seconds, failures)
 
 
-def page(endpoint: Endpoint | None, visitors: int) -> bytes:
+def page(endpoint: Endpoint | None, found: Gauges) -> bytes:
     """The counts as a monitor reads them."""
     registry = CollectorRegistry()
-    registry.register(_Counts(endpoint, visitors))
+    registry.register(_Counts(endpoint, found))
     return generate_latest(registry)

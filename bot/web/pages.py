@@ -56,9 +56,9 @@ def error_page(title: str) -> str:
     return render("error.html", title=title, fallback=crisis.shipped().fallback_emergency)
 
 
-def render(name: str, **values: Any) -> str:
+def render(template: str, /, **values: Any) -> str:
     """One of our templates, filled; values are escaped."""
-    return _pages.get_template(name).render(**values)
+    return _pages.get_template(template).render(**values)
 
 
 def export_page(export: dict[str, Any]) -> str:
@@ -77,6 +77,11 @@ KINDS = {
     "safety_plans": "Your safety plan",
     "feedback": "What you said of an answer",
     "escalations": "A notice to the on-call contact, without your words",
+    "enrolments": "Your place in the study",
+    "logins": "That you are signed in",
+    "responses": "An answer of yours to a questionnaire",
+    "deviations": "That something in the study did not go by its plan",
+    "deviations unlinked": "Notes that the study did not go by its plan, kept without their person from now on",
     "escalations unlinked": "Notices to the on-call contact, kept without their person from now on",
     "decisions unlinked": "Decisions, kept without their person from now on",
 }

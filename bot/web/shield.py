@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,21 +17,44 @@ CSP = (
     "font-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; "
     "manifest-src 'self'; worker-src 'self' blob:"
 )
+COOKIE = "access_token"
+STATIC = ("/assets", "/public")
 CLOSED = ("/docs", "/redoc", "/openapi.json", "/mcp", "/auth/jwt", "/project/share", "/project/file")
 
 
 class Shield:
-    """Pure ASGI. Refuses other origins, on the socket too, and closes what a sensitive study has no use for."""
+    """Pure ASGI. Refuses other origins, on the socket too, and closes what a sensitive study has no use for.
 
-    def __init__(self, app: ASGIApp, *, origin: str) -> None:
+    A cookie that is not good any more is taken out of the request here, so that nothing behind sees it; so is a token in a
+    header, which Chainlit would take.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, origin: str, is_good: Callable[[Mapping[str, str]], Awaitable[bool]]
+    ) -> None:
         self._app = app
         self._origin = origin
+        self._is_good = is_good
+
+    async def _at_the_door(self, scope: Scope) -> Scope:
+        """The request without what signs nobody in."""
+        headers = [(name, value) for name, value in scope["headers"] if name != b"authorization"]
+        told = "; ".join(value.decode("latin-1") for name, value in headers if name == b"cookie")
+        cookies = cookie_parser(told)
+        signed_in = any(name.startswith(COOKIE) for name in cookies)
+        if signed_in and not await self._is_good(cookies):
+            left = "; ".join(f"{k}={v}" for k, v in cookies.items() if not k.startswith(COOKIE))
+            headers = [(name, value) for name, value in headers if name != b"cookie"]
+            headers += [(b"cookie", left.encode("latin-1"))] if left else []
+        return {**scope, "headers": headers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through, refuse, or dress the response."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        if not scope["path"].startswith(STATIC):
+            scope = await self._at_the_door(scope)
         headers = dict(scope["headers"])
         origin = headers.get(b"origin", b"").decode("latin-1")
         if scope["type"] == "websocket":
@@ -60,7 +85,7 @@ class Shield:
                 headers["x-frame-options"] = "DENY"
                 headers["cross-origin-opener-policy"] = "same-origin"
                 headers["permissions-policy"] = "camera=(), microphone=(), geolocation=()"
-                if not path.startswith(("/assets", "/public")):
+                if not path.startswith(STATIC):
                     headers["cache-control"] = "no-store"
                 if self._origin.startswith("https"):
                     cookies = [

@@ -65,6 +65,18 @@ TRANSLATION = {
         "chat",
         "watermark",
     ): "An AI, not a person. It can be wrong. [Get help now](/help) · [My data](/my-data) · [How this works](/about)",
+    ("auth", "login", "title"): "Sign in",
+    ("auth", "login", "form", "email", "label"): "Study code",
+    ("auth", "login", "form", "email", "required"): "Please write your study code",
+    ("auth", "login", "form", "email", "placeholder"): "abcd-2345",
+    ("auth", "login", "form", "password", "required"): "Please write your PIN",
+    (
+        "auth",
+        "login",
+        "errors",
+        "credentialsSignin",
+    ): "That code and PIN don't go together. Please check both.",
+    ("auth", "login", "form", "password", "label"): "PIN",
     ("navigation", "header", "readme"): "About",
     ("navigation", "newChat", "dialog", "description"): "This clears the conversation on this screen. Go on?",
 }

@@ -83,7 +83,9 @@ class Store:
         found = int(self._one("PRAGMA user_version")["user_version"])
         for number in range(found, to, -1):
             if number not in BACKWARDS:
-                raise StoreError(f"{NAME}: step {number} of the tables cannot be taken back; restore a backup")
+                raise StoreError(
+                    f"{NAME}: step {number} of the tables cannot be taken back; restore a backup"
+                )
             try:
                 self.db.conn.execute("BEGIN IMMEDIATE")
                 for statement in filter(str.strip, BACKWARDS[number].split(";")):

@@ -6,6 +6,7 @@ The arm is sealed under the participant's own key, so that nobody who reads the 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -84,7 +85,7 @@ class Accounts(Lifetimes):
             self._write(
                 "INSERT INTO enrolments VALUES (:person, 'enrolment', :pin, :arm, 'active', :protocol, :at, NULL, :until)",
                 {
-                    "person": person, "pin": pins.hashed(pin, self._pepper(person)), "arm": key.seal("arm", arm),
+                    "person": person, "pin": pins.hashed(pin, self._pepper(person)), "arm": key.seal("arm", json.dumps({"arm": arm})),
                     "protocol": protocol, "at": at.isoformat(), "until": self._until("enrolment", at),
                 },
             )  # fmt: skip
@@ -124,7 +125,8 @@ class Accounts(Lifetimes):
 
     def _enrolled(self, person: str) -> dict[str, Any] | None:
         rows = self._db.query(
-            "SELECT * FROM enrolments WHERE person = ? AND expires_at > ?", [person, self._clock().isoformat()]
+            "SELECT * FROM enrolments WHERE person = ? AND expires_at > ?",
+            [person, self._clock().isoformat()],
         )
         return next(iter(rows), None)
 
@@ -135,16 +137,15 @@ class Accounts(Lifetimes):
             SealBroken: it does not open.
         """
         row, key = self._enrolled(person), self._vault.key(person, make=False)
-        return key.open("arm", row["arm"]) if row is not None and key is not None else None
+        if row is None or key is None:
+            return None
+        return str(json.loads(key.open("arm", row["arm"]))["arm"])
 
-    def pin_matches(self, person: str, pin: str) -> Enrolment | None:
-        """The participant whose PIN this is; takes as long where it is nobody's."""
+    def pin_of(self, person: str) -> tuple[str, bytes] | None:
+        """The hash of a participant's PIN and its pepper, for `pins.verify`."""
         row = self._enrolled(person)
         pepper = self._vault.audit_key(person) if row is not None else None
-        if row is None or pepper is None:
-            pins.matches(pin, _somebodys())
-            return None
-        return _enrolment(row) if pins.matches(pin, row["pin"], pepper) else None
+        return (row["pin"], pepper) if row is not None and pepper is not None else None
 
     def reset_pin(self, person: str) -> str | None:
         """A new PIN; whoever is signed in is not any more. None where there is no such participant."""
@@ -222,22 +223,23 @@ class Accounts(Lifetimes):
         row = next(iter(rows), None)
         return Role(row["role"]) if row else None
 
-    def password_matches(self, name: str, password: str) -> Role | None:
-        """The role of who signs in with the right password; takes as long where it is nobody's."""
-        person, at = STAFF + name, self._clock()
+    def password_of(self, name: str) -> tuple[str, bytes] | None:
+        """The hash of somebody's password, for `pins.verify`."""
         rows = self._db.query(
-            "SELECT * FROM staff WHERE person = ? AND status = 'active' AND expires_at > ?",
-            [person, at.isoformat()],
+            "SELECT password FROM staff WHERE person = ? AND status = 'active' AND expires_at > ?",
+            [STAFF + name, self._clock().isoformat()],
         )
         row = next(iter(rows), None)
-        if not pins.matches(password, row["password"] if row else _somebodys()) or row is None:
-            return None
+        return (row["password"], pins.NOBODYS) if row else None
+
+    def staff_came(self, name: str) -> None:
+        """Somebody of the staff has signed in: their account lives on."""
+        at = self._clock()
         with self._db.atomic():
             self._write(
                 "UPDATE staff SET last_at = :at, expires_at = :until WHERE person = :person",
-                {"at": at.isoformat(), "until": self._until("staff", at), "person": person},
+                {"at": at.isoformat(), "until": self._until("staff", at), "person": STAFF + name},
             )
-        return Role(row["role"])
 
     def remove_staff(self, name: str) -> bool:
         """Take an account away, at once; False where there is none."""
@@ -306,6 +308,14 @@ class Accounts(Lifetimes):
         found = self.enrolment(person)
         return found is not None and found.status is Status.ACTIVE
 
+    def marks(self) -> tuple[int, int, int]:
+        """Numbers of which one changes when a sign-in ends or an account is closed, by whichever process."""
+        row = self._db.execute(
+            "SELECT (SELECT count(*) FROM logins), (SELECT coalesce(sum(is_ended), 0) FROM logins),"
+            " (SELECT count(*) FROM enrolments WHERE status = 'active') + (SELECT count(*) FROM staff)"
+        ).fetchone()
+        return int(row[0]), int(row[1]), int(row[2])
+
     # ------------------------------------------------------------------------------------------- what deviated
 
     def deviated(self, kind: str, *, person: str = "", by: str = "program") -> None:
@@ -340,16 +350,6 @@ class Accounts(Lifetimes):
 def digest(token: str) -> str:
     """What is kept of a cookie."""
     return hashlib.sha256(token.encode()).hexdigest()
-
-
-_decoy: list[str] = []
-
-
-def _somebodys() -> str:
-    """A hash to compare with where there is none, so that an unknown code takes as long as a wrong PIN."""
-    if not _decoy:
-        _decoy.append(pins.hashed(pins.new_pin()))
-    return _decoy[0]
 
 
 def _enrolment(row: Mapping[str, Any]) -> Enrolment:

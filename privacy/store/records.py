@@ -227,6 +227,11 @@ class Records(Lifetimes):
                 },
             )  # fmt: skip
 
+    def settle(self, session: str) -> None:
+        """The message that was coming needs no answer any more."""
+        with self._db.atomic():
+            self._write("UPDATE sessions SET coming = NULL WHERE id = :id", {"id": session})
+
     def _keep_attributes(
         self, key: SealKey, person: str, attributes: Mapping[str, tuple[str, datetime, bool]]
     ) -> None:
@@ -423,6 +428,47 @@ class Records(Lifetimes):
                 },
             )  # fmt: skip
 
+    # ------------------------------------------------------------------------------------------- questionnaires
+
+    def keep_responses(
+        self, grant: Grant[ToKeep], *, person: str, instrument: str, occasion: str, values: Mapping[str, str]
+    ) -> None:
+        """Answers to one questionnaire on one occasion, in the place of earlier ones.
+
+        Args:
+            grant: to keep.
+            person: pseudonym.
+            instrument: name of the questionnaire.
+            occasion: before or after.
+            values: JSON by item, redacted; items that were skipped are left out.
+
+        Raises:
+            ConsentMissing: the grant does not hold any more.
+        """
+        grant.check(person)
+        at = self._clock()
+        with self._db.atomic():
+            self._seen(person, at)
+            key = self._key(person)
+            for item, value in values.items():
+                row = {"person": person, "instrument": instrument, "occasion": occasion, "item": item}
+                token = key.seal(field_name("responses", "value", row), value)
+                self._write(
+                    "INSERT OR REPLACE INTO responses (person, category, instrument, occasion, item, value, at, expires_at)"
+                    " VALUES (:person, 'questionnaire', :instrument, :occasion, :item, :value, :at, :until)",
+                    {
+                        **row, "value": token, "at": at.isoformat(), "until": self._until("questionnaire", at),
+                    },
+                )  # fmt: skip
+
+    def has_responses(self, person: str, instrument: str, occasion: str) -> bool:
+        """Whether a questionnaire was answered on an occasion."""
+        found = self._db.query(
+            "SELECT 1 AS yes FROM responses WHERE person = ? AND instrument = ? AND occasion = ? AND expires_at > ?",
+            [person, instrument, occasion, self._clock().isoformat()],
+        )
+        return next(iter(found), None) is not None
+
     # ------------------------------------------------------------------------------------------- everything of one
 
     def held(self, person: str, *, also_expired: bool = False) -> Iterator[Held]:
@@ -525,7 +571,8 @@ class Records(Lifetimes):
                     state.get("profile", {}).pop(name, None)
                 token = key.seal(f"state {row['id']}", json.dumps(state, ensure_ascii=False))
                 self._db.execute(
-                    "UPDATE sessions SET state = ?, shown = NULL, coming = NULL WHERE id = ?", [token, row["id"]]
+                    "UPDATE sessions SET state = ?, shown = NULL, coming = NULL WHERE id = ?",
+                    [token, row["id"]],
                 )
             gone = self._db.execute("DELETE FROM turns WHERE person = ?", [person]).rowcount
         return {"turns": gone} if gone > 0 else {}
@@ -566,7 +613,8 @@ class Records(Lifetimes):
                     counts["decisions unlinked"] = done.rowcount
                     continue
                 if table in ("escalations", "deviations"):
-                    done = self._db.execute(f"UPDATE {table} SET person = 'erased' WHERE person = ?", [person])  # noqa: S608
+                    unlinked = f"UPDATE {table} SET person = 'erased' WHERE person = ?"  # noqa: S608 (our own names)
+                    done = self._db.execute(unlinked, [person])
                     counts[f"{table} unlinked"] = done.rowcount
                     continue
                 done = self._db.execute(f"DELETE FROM {table} WHERE person = ?", [person])  # noqa: S608

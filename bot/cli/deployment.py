@@ -1,0 +1,60 @@
+"""A deployment opened for a command, its errors in words."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from bot import assembly
+from bot.keeping import Keeping
+from bot.settings import read_settings
+from privacy.errors import PrivacyError
+
+_Result = TypeVar("_Result")
+
+
+def login() -> str:
+    """Who runs this, or their number where the machine knows no name for it, as in a container."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"
+
+
+by_option = click.option(
+    "--by", default=login, show_default="your login", help="Who does it, which is logged."
+)
+
+
+def with_keeping(work: Callable[[Keeping], _Result]) -> _Result:
+    """The result of something done with the deployment's memory, in the store's thread.
+
+    Raises:
+        SettingsError: the deployment cannot be opened.
+        SystemExit: it failed, exit 1; the reason is on standard error.
+    """
+    keeping = assembly.keeping(read_settings())
+    try:
+        return asyncio.run(keeping.run(work, keeping))
+    except PrivacyError as failed:
+        click.echo(f"raise-chat: {failed}", err=True)
+        raise SystemExit(1) from None
+    finally:
+        keeping.close()
+
+
+def with_keeping_async(work: Callable[[Keeping], Any]) -> Any:
+    """The same for what calls the store by itself."""
+    keeping = assembly.keeping(read_settings())
+    try:
+        return asyncio.run(work(keeping))
+    except PrivacyError as failed:
+        click.echo(f"raise-chat: {failed}", err=True)
+        raise SystemExit(1) from None
+    finally:
+        keeping.close()
