@@ -308,13 +308,19 @@ class Rights:
         return "" if counts == told else f"entry {number} of the log gives other counts"
 
     def replay_erasures(self) -> list[str]:
-        """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in."""
+        """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in.
+
+        Who has sealed rows and no key was erased after that backup was made: nobody can open what came back of them.
+        """
         back = [person for person in self._records.persons() if self._audit.was_erased(person)]
         back += [
             person
             for person in self._vault.subjects()
             if self._audit.was_erased(person) and person not in back
         ]
+        sealed = self._records.sealed_of()
+        subjects = set(self._vault.subjects())
+        back += sorted(p for p in sealed if p not in subjects and p not in back)
         for person in back:
             self._records.release(
                 person

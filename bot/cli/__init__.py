@@ -11,13 +11,17 @@ from bot.cli import agreeing, samples  # noqa: F401 (they add their commands to 
 from bot.cli.chat import chat
 from bot.cli.check import policies
 from bot.cli.crisis import crisis
+from bot.cli.doctor import doctor
 from bot.cli.models import models
+from bot.cli.participants import participants, staff
 from bot.cli.penguin import penguin
 from bot.cli.planning import plan
 from bot.cli.privacy import privacy, redact, replay
 from bot.cli.screen import screen
 from bot.cli.serve import serve
 from bot.cli.show import settings
+from bot.cli.store import backup, restore, tables
+from bot.cli.study import study
 from bot.errors import BotError
 from policies.errors import PolicyError
 
@@ -30,18 +34,25 @@ def cli() -> None:
     """A chat that asks the few facts that make an answer safe for you."""
 
 
+cli.add_command(backup)
 cli.add_command(chat)
 cli.add_command(crisis)
+cli.add_command(doctor)
 cli.add_command(models)
+cli.add_command(participants)
 cli.add_command(penguin)
 cli.add_command(plan)
 cli.add_command(policies)
 cli.add_command(privacy)
 cli.add_command(redact)
 cli.add_command(replay)
+cli.add_command(restore)
 cli.add_command(screen)
 cli.add_command(serve)
 cli.add_command(settings)
+cli.add_command(staff)
+cli.add_command(study)
+cli.add_command(tables)
 
 
 def main() -> None:

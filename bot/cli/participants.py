@@ -39,7 +39,8 @@ def participants() -> None:
 )
 @click.option("--block", default="", help="Size of the blocks, or several to choose from: 6 or 6,12.")
 @click.option(
-    "--seed", help="Of the sequence. One at random where there is none; a seed that is known is no concealment."
+    "--seed",
+    help="Of the sequence. One at random where there is none; a seed that is known is no concealment.",
 )
 @click.option(
     "--slips",
@@ -88,12 +89,20 @@ def create(
         write_private(slips_file, page)
     if as_json:
         rows = [{"code": code, "pin": pin} for code, pin in made]
-        click.echo(json.dumps({"protocol": study.protocol, "origin": settings.origin, "participants": rows}, indent=1))
+        click.echo(
+            json.dumps(
+                {"protocol": study.protocol, "origin": settings.origin, "participants": rows}, indent=1
+            )
+        )
     elif slips_file is None:
         for code, pin in made:
             click.echo(f"{code}   PIN {pin}")
     if not as_json:
-        where = f"the slips are in {slips_file}; print them and delete it" if slips_file else "write the PINs down"
+        where = (
+            f"the slips are in {slips_file}; print them and delete it"
+            if slips_file
+            else "write the PINs down"
+        )
         click.echo(f"{count} participants made. PINs cannot be shown again: {where}.", err=True)
 
 
@@ -157,7 +166,9 @@ def reset_pin(context: click.Context, code: str, *, by: str, as_json: bool) -> N
         click.echo(f"raise-chat: there is no participant {code}", err=True)
         context.exit(1)
     click.echo(
-        json.dumps({"code": pins.tidy_code(code), "pin": pin}) if as_json else f"{pins.tidy_code(code)}   PIN {pin}"
+        json.dumps({"code": pins.tidy_code(code), "pin": pin})
+        if as_json
+        else f"{pins.tidy_code(code)}   PIN {pin}"
     )
 
 
@@ -216,9 +227,7 @@ def unblind(context: click.Context, code: str, *, why: str, by: str) -> None:
 @by_option
 def read(code: str, *, why: str, by: str) -> None:
     """What is kept of somebody's newest conversation, redacted. Nobody reads chats without a reason; it is logged first."""
-    entry, lines = with_keeping(
-        lambda keeping: Operating(keeping).read(pins.tidy_code(code), by=by, why=why)
-    )
+    entry, lines = with_keeping(lambda keeping: Operating(keeping).read(pins.tidy_code(code), by=by, why=why))
     for line in lines:
         click.echo(f"{'they' if line.is_theirs else 'chat'}: {line.text}")
     click.echo(f"entry {entry} of the audit log says that {by} read this, and why", err=True)
@@ -244,7 +253,9 @@ def create_staff(name: str, *, role: str, as_json: bool) -> None:
 
     def work(keeping: Keeping) -> str:
         keeping.audit.append(
-            EventKind.ACCESS, at=keeping.now(), counts={"command": "staff create", "staff": name, "role": role}
+            EventKind.ACCESS,
+            at=keeping.now(),
+            counts={"command": "staff create", "staff": name, "role": role},
         )
         return keeping.accounts.add_staff(name, Role(role))
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import click
 
 from bot import assembly
 from bot.cli.auditing import audit, export_log, head, protocol, verify_log
+from bot.cli.deployment import login, with_keeping_async
 from bot.cli.lines import read_messages
 from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
@@ -21,7 +20,7 @@ from bot.moves import Rules
 from bot.observing import observed
 from bot.operating import WHY
 from bot.record import derived
-from bot.settings import Settings, read_settings
+from bot.settings import Settings, read_settings, study_of
 from bot.web import pages
 from policies import thresholds
 from privacy.audit import AuditLog, EventKind
@@ -29,15 +28,6 @@ from privacy.errors import AuditBroken, PrivacyError, RedactionFailed
 from privacy.placeholders import Placeholders
 from privacy.rights import Rights
 from privacy.vault import new_master_key
-
-
-def _login() -> str:
-    """Who runs this, or their number where the machine knows no name for it, as in a container."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"user {os.getuid()}"
-
 
 # ------------------------------------------------------------------------------------------------ redact
 
@@ -80,19 +70,22 @@ def redact(file: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a decision.")
 def replay(session: str, *, as_json: bool) -> None:
     """Derive every decision of a kept SESSION again from what was stored, and compare. Exits 1 where they differ."""
-    keeping = _open(read_settings())
+    settings = read_settings()
+    keeping = _open(settings)
     try:
         keeping.call(
             lambda _: keeping.audit.append(
-                EventKind.ACCESS, at=keeping.now(), counts={"command": "replay", "by": _login()}
+                EventKind.ACCESS, at=keeping.now(), counts={"command": "replay", "by": login()}
             )
         )
         rows, inputs = asyncio.run(_stored(keeping, session))
+        person = next((row["person"] for row in rows if row["person"]), None)
+        arm = keeping.call(lambda _: keeping.accounts.arm(person)) if person else None
     finally:
         keeping.close()
     if not rows:
         raise SettingsError(f"no decisions of a session {session} are kept")
-    rules = Rules(thresholds=thresholds.shipped())
+    rules = _rules_of(settings, arm)
     different = 0
     for number in sorted({row["number"] for row in rows}):
         stored = [row for row in rows if row["number"] == number]
@@ -117,6 +110,16 @@ def replay(session: str, *, as_json: bool) -> None:
                 click.echo(f"turn {number}: {row['outcome']:8} {what:24} {row['reason'] or '':22} {state}")
     if different:
         raise SystemExit(1)
+
+
+def _rules_of(settings: Settings, arm: str | None) -> Rules:
+    """The rules that an arm decides by; the deployment's own for who is in none.
+
+    Raises:
+        SettingsError: the study file no longer has the arm.
+    """
+    rules = Rules(thresholds=thresholds.shipped())
+    return assembly.arm_rules(rules, study_of(settings), arm) if arm else rules
 
 
 async def _stored(keeping: Keeping, session: str) -> tuple[list[dict[str, Any]], dict[int, str | None]]:
@@ -144,7 +147,7 @@ _for = click.option(
     show_default=True,
     help="The reason, which is logged.",
 )
-_by = click.option("--by", default=_login, show_default="your login", help="Who does it, which is logged.")
+_by = click.option("--by", default=login, show_default="your login", help="Who does it, which is logged.")
 
 
 def _with_rights(
@@ -208,9 +211,8 @@ def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool, why: str, by:
         return
     if not yes:
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
-    receipt = _with_rights(
-        lambda rights: rights.erase_all(person), person=person, command="erase", why=why, by=by
-    ).to_json()
+    _with_rights(lambda _rights: None, person=person, command="erase", why=why, by=by)
+    receipt = with_keeping_async(lambda keeping: keeping.erase(person)).to_json()
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return

@@ -6,7 +6,9 @@ word of what was written). What belongs to a person is in `privacy.store.records
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,19 @@ class Store:
                 raise StoreError(
                     f"{path}: step {number} of the tables failed ({type(failed).__name__})"
                 ) from None
+
+    @staticmethod
+    def version_of(path: Path) -> int:
+        """The version of the tables in a file, which is not changed.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        try:
+            with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as found:
+                return int(found.execute("PRAGMA user_version").fetchone()[0])
+        except sqlite3.Error as failed:
+            raise StoreError(f"{path}: cannot be read ({type(failed).__name__})") from None
 
     def lost(self, to: int) -> dict[str, int]:
         """Rows that going back to an earlier version of the tables would lose, by table."""

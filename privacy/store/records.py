@@ -622,6 +622,15 @@ class Records(Lifetimes):
             self._db.execute("DELETE FROM holds WHERE person = ?", [person])
         return {table: count for table, count in counts.items() if count}
 
+    def sealed_of(self) -> set[str]:
+        """Everybody of whom there is a sealed value."""
+        found: set[str] = set()
+        for table, columns in SEALED.items():
+            there = " OR ".join(f"{column} IS NOT NULL" for column in columns)
+            rows = self._db.query(f"SELECT DISTINCT person FROM {table} WHERE {there}")  # noqa: S608 (our own names)
+            found |= {row["person"] for row in rows if row["person"]}
+        return found
+
     def persons(self) -> list[str]:
         """Everybody of whom there is a row."""
         return [row["person"] for row in self._db.query("SELECT person FROM participants ORDER BY person")]
