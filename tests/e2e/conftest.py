@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -11,8 +12,9 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +50,7 @@ class Server:
 
     url: str
     log: Path
+    people: list[tuple[str, str]] = field(default_factory=list)
 
 
 @contextmanager
@@ -78,6 +81,33 @@ def running(
         finally:
             process.terminate()
             assert process.wait(20) is not None
+
+
+def command(folder: Path, *words: str, **settings: str) -> str:
+    """What a command says, run as an operator would beside the running chat."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("RAISE_", "CHAINLIT_"))}
+    env |= {"RAISE_DATA_DIR": str(folder / "data"), **settings}
+    done = subprocess.run(
+        [sys.executable, "-c", "from bot.cli import main; main()", *words],
+        cwd=ROOT, env=env, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, (words, done.stdout, done.stderr)
+    return done.stdout
+
+
+def enrolled(folder: Path, count: int, *, arms: str = "raise", **settings: str) -> list[tuple[str, str]]:
+    """Participants with their PINs."""
+    told = command(folder, "participants", "create", "--count", str(count), "--arms", arms, "--json", **settings)
+    return [(row["code"], row["pin"]) for row in json.loads(told)["participants"]]
+
+
+def sign_in(page: Any, url: str, code: str, pin: str) -> None:
+    """A participant at the door."""
+    page.goto(url + "/login")
+    page.get_by_label("Study code").fill(code)
+    page.get_by_label("PIN").fill(pin)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_load_state()
 
 
 @pytest.fixture(scope="session")

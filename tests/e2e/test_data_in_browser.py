@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from privacy.vault import new_master_key
-from tests.e2e.conftest import Server, running
+from tests.e2e.conftest import Server, enrolled, running, sign_in
 from tests.e2e.test_chat_in_browser import WORRY, Visit
 from tests.models.server import ModelServer
 from tests.models.test_speaking import LONG
@@ -22,14 +22,19 @@ pytestmark = pytest.mark.browser
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("study")
-    with running(folder, RAISE_MODE="study", RAISE_MASTER_KEYS=new_master_key(), RAISE_COUNTRY="GB") as made:
+    settings = {"RAISE_MODE": "study", "RAISE_MASTER_KEYS": new_master_key(), "RAISE_COUNTRY": "GB"}
+    with running(folder, **settings) as made:
+        made.people = enrolled(folder, 30, **settings)
         yield made
 
 
 @pytest.fixture
 def page(browser: Any, study: Server) -> Iterator[Page]:
+    """A participant who has just signed in, for the first time."""
     context = browser.new_context(viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
-    yield context.new_page()
+    page = context.new_page()
+    sign_in(page, study.url, *study.people.pop())
+    yield page
     context.close()
 
 
@@ -49,8 +54,16 @@ def answer(page: Page, url: str, *, yes: set[str]) -> list[str]:
     return asked
 
 
+def skip_questions(page: Page) -> None:
+    """The questionnaire of the example study, which comes after a yes to keeping."""
+    if page.get_by_role("button", name="Skip", exact=True).count():
+        page.get_by_role("button", name="Skip", exact=True).click()
+        page.wait_for_load_state()
+
+
 def chat(page: Page, study: Server, text: str) -> None:
     page.goto(study.url + "/", wait_until="domcontentloaded")
+    skip_questions(page)
     expect(page.locator(".ai-message").first).to_be_visible(timeout=30_000)
     say(page, text)
 
@@ -72,6 +85,8 @@ def test_a_study_asks_scope_by_scope_before_the_chat_opens(page: Page, study: Se
     assert asked == ["chat", "keep", "research", "contact"], "no outside model, no question about sending"
     expect(page.get_by_text("Keep my answers: yes")).to_be_visible()
     page.get_by_role("link", name="Go to the chat").click()
+    page.wait_for_load_state()
+    skip_questions(page)
     expect(page.locator(".ai-message").first).to_be_visible(timeout=30_000)
 
 
@@ -143,6 +158,7 @@ def test_refusing_to_send_keeps_every_word_here_and_the_chat_answers(browser: An
     context = browser.new_context(viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
     with running(tmp_path, **settings) as made:
+        sign_in(page, made.url, *enrolled(tmp_path, 1, **settings)[0])
         page.goto(made.url + "/")
         asked = answer(page, made.url, yes={"chat", "keep"})
         assert asked[:2] == ["chat", "send"], asked
@@ -244,14 +260,17 @@ def test_a_person_comes_back_in_mid_question_after_a_restart(browser: Any, tmp_p
     settings = {"RAISE_MODE": "study", "RAISE_MASTER_KEYS": key, "RAISE_COUNTRY": "GB"}
     with running(tmp_path, **settings) as first:
         port = first.url.rsplit(":", 1)[1]
+        sign_in(page, first.url, *enrolled(tmp_path, 1, **settings)[0])
         answer(page, first.url, yes={"chat", "keep"})
         chat(page, first, WORRY)
         question = page.locator(".ai-message").last.inner_text().split("\n")[0]
     with running(tmp_path, port=int(port), **settings) as second:
         page.goto(second.url + "/", wait_until="domcontentloaded")
-        expect(page.get_by_text("Welcome back").first).to_be_visible(timeout=30_000)
+        expect(page.get_by_text(question[:40]).first).to_be_visible(timeout=30_000)
         page.wait_for_timeout(900)
         assert question[:40] in page.locator(".ai-message").last.inner_text()
+        assert page.get_by_text(question[:40]).count() == 1, "nothing is doubled"
+        assert page.locator("[data-step-type=user_message]").all_inner_texts() == [WORRY], "nothing is lost"
         say(page, "I'd rather not say")
         assert page.locator(".ai-message").last.inner_text()
     context.close()
@@ -262,9 +281,11 @@ def test_a_reload_goes_on_where_it_was(visit_demo: Callable[[], Visit]) -> None:
     person.say(WORRY)
     question = person.last().split("\n")[0]
     person.page.reload(wait_until="domcontentloaded")
-    expect(person.page.get_by_text("Welcome back").first).to_be_visible(timeout=20_000)
+    expect(person.page.get_by_text(question[:40]).first).to_be_visible(timeout=20_000)
     person.page.wait_for_timeout(900)
     assert question[:40] in person.last() and person.choices()
+    assert person.page.get_by_text(question[:40]).count() == 1
+    assert len(person.choices()) == len(set(person.choices()))
 
 
 @pytest.fixture
@@ -292,7 +313,10 @@ def test_withdrawing_in_mid_answer_cancels_the_call_and_keeps_nothing_of_it(
     context = browser.new_context(viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
     page, other = context.new_page(), context.new_page()
     with running(tmp_path, **settings) as made:
+        sign_in(page, made.url, *enrolled(tmp_path, 1, **settings)[0])
         answer(page, made.url, yes={"chat", "keep", "research"})
+        page.goto(made.url + "/")
+        skip_questions(page)
         model.mode, model.pause, model.answers["answer"] = {"answer": "slowly"}, 2.0, LONG * 3
         page.goto(made.url + "/", wait_until="domcontentloaded")
         expect(page.locator(".ai-message").first).to_be_visible(timeout=30_000)
