@@ -35,8 +35,8 @@ REMEMBERED = 2_000
 """Data keys held ready in memory."""
 SAMPLE_KEYS = frozenset({"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "change-me"})
 """Keys that stand in examples; nobody may run on one."""
-MOUNTED = (Path("/run/secrets"), Path("/var/run/secrets"), Path("/mnt/secrets"))
-"""Where secret managers mount keys; what they put there is theirs to guard."""
+MOUNTED = (Path("/run/secrets"), Path("/var/run/secrets"), Path("/run/credentials"), Path("/mnt/secrets"))
+"""Where secret managers, and systemd's LoadCredential, mount keys; what they put there is theirs to guard."""
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS data_keys (

@@ -96,10 +96,25 @@ def write_translation(target: Path) -> None:
         if path[-1] not in at:
             raise SettingsError(f"Chainlit no longer has the text {'.'.join(path)}")
         at[path[-1]] = text
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(texts, indent=1, ensure_ascii=False) + "\n")
+    wanted = json.dumps(texts, indent=1, ensure_ascii=False) + "\n"
+    if not target.is_file() or target.read_text(encoding="utf-8") != wanted:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(wanted, encoding="utf-8")
+
+
+def prepare(root: Path = ROOT) -> None:
+    """Write everything at set-up that Chainlit would write beside the program at its first start.
+
+    After that a start writes nothing there, and the program's folder can be read-only.
+    """
+    build(root / "build" / "ui")
+    translations = root / ".chainlit" / "translations"
+    write_translation(translations / "en-US.json")
+    for shipped in (installed() / "translations").glob("*.json"):
+        if not (translations / shipped.name).exists():
+            shutil.copyfile(shipped, translations / shipped.name)
+    (root / ".files").mkdir(exist_ok=True)
 
 
 if __name__ == "__main__":
-    build()
-    write_translation(ROOT / ".chainlit" / "translations" / "en-US.json")
+    prepare()
