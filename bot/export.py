@@ -31,6 +31,8 @@ QUASI = (
 )  # fmt: skip
 """Attributes by which somebody who knows a participant could pick them out: exported as bands, and checked."""
 _NOT_SAID = ""
+SKIPPED = "skipped"
+"""The item that says that nothing of a questionnaire was answered, so that it is not asked again."""
 
 
 class TooFew(BotError):
@@ -301,6 +303,8 @@ def _add(tables: dict[str, list[Row]], one: Researched) -> None:
             }
         )  # fmt: skip
     for row in one.of("responses"):
+        if row.fields["item"] == SKIPPED:
+            continue
         raw = json.loads(row.fields["value"]) if row.fields["value"] else {}
         tables["questionnaires"].append(
             {

@@ -74,5 +74,5 @@ def key_lines(path: Path) -> dict[tuple[str, ...], int]:
             found[place] = key.start_mark.line + 1
             walk(value, place)
 
-    walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), ())
+    walk(yaml.compose(path.read_text(encoding="utf-8"), Loader=_Loader), ())
     return found

@@ -226,7 +226,8 @@ async def _again(conversation: Conversation) -> None:
         shown = _message(line.text if line.is_theirs else linked(line), message_id=line.id)
         if line.is_theirs:
             shown.type, shown.author = "user_message", "You"
-        await emitter.send_step(shown.to_dict())
+        # Without a parent: the step that runs now is one of another page, where nothing would hang on it.
+        await emitter.send_step({**shown.to_dict(), "parentId": None})
     question = conversation.open_question()
     if question is None:
         return

@@ -12,6 +12,7 @@ from fastapi import FastAPI, Form, Request
 from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.datastructures import FormData
 
+from bot.export import SKIPPED
 from bot.responding import Words
 from bot.session import Arm
 from bot.settings import Mode, Settings
@@ -23,7 +24,6 @@ from privacy.errors import PrivacyError
 
 LONGEST_TOLD = 300
 LONGEST_TEXT = 2_000
-MOST_SKIPPED = 20_000
 SENTENCES = {
     "wrong": "That code and PIN don't go together. Please check both.",
     "wait": "There were too many wrong tries with this code. Please wait {minutes} minutes, or ask the study contact.",
@@ -33,8 +33,6 @@ SENTENCES = {
 }
 
 log = logging.getLogger("raise.web.study")
-_skipped: dict[tuple[str, str], None] = {}
-"""Questionnaires that somebody skipped, so that they are not asked at every reload; in memory only."""
 
 
 def add_routes(app: FastAPI, settings: Settings) -> None:
@@ -134,8 +132,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             return []
         found = []
         for one in asked:
-            has = await keeping.run(keeping.records.has_responses, person, one.name, occasion)
-            if not has and (person, f"{occasion} {one.name}") not in _skipped:
+            if not await keeping.run(keeping.records.has_responses, person, one.name, occasion):
                 found.append(one)
         return found
 
@@ -223,18 +220,17 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         return RedirectResponse(then, HTTPStatus.SEE_OTHER)
 
     async def keep(person: str, one: Questionnaire, occasion: str, values: dict[str, str]) -> None:
-        """Kept where they agreed; one of which nothing was answered is not asked again in this run of the program."""
-        if not values:
-            while len(_skipped) >= MOST_SKIPPED:
-                del _skipped[next(iter(_skipped))]
-            _skipped[person, f"{occasion} {one.name}"] = None
-            return
+        """Kept where they agreed; that nothing was answered is kept too."""
 
         def write() -> None:
             grant = keeping.ledger.grant(person, ToKeep)
             if grant is not None:
                 keeping.records.keep_responses(
-                    grant, person=person, instrument=one.name, occasion=occasion, values=values
+                    grant,
+                    person=person,
+                    instrument=one.name,
+                    occasion=occasion,
+                    values=values or {SKIPPED: "{}"},
                 )
 
         try:

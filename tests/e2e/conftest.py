@@ -51,6 +51,12 @@ class Server:
     url: str
     log: Path
     people: list[tuple[str, str]] = field(default_factory=list)
+    process: Any = None
+
+    def kill(self) -> None:
+        """As when the power goes: nothing is closed."""
+        self.process.kill()
+        self.process.wait(20)
 
 
 @contextmanager
@@ -77,7 +83,7 @@ def running(
         else:
             raise AssertionError("the server did not start: " + log.read_text())
         try:
-            yield Server(url, log)
+            yield Server(url, log, process=process)
         finally:
             process.terminate()
             assert process.wait(20) is not None
@@ -97,7 +103,9 @@ def command(folder: Path, *words: str, **settings: str) -> str:
 
 def enrolled(folder: Path, count: int, *, arms: str = "raise", **settings: str) -> list[tuple[str, str]]:
     """Participants with their PINs."""
-    told = command(folder, "participants", "create", "--count", str(count), "--arms", arms, "--json", **settings)
+    told = command(
+        folder, "participants", "create", "--count", str(count), "--arms", arms, "--json", **settings
+    )
     return [(row["code"], row["pin"]) for row in json.loads(told)["participants"]]
 
 
@@ -106,8 +114,8 @@ def sign_in(page: Any, url: str, code: str, pin: str) -> None:
     page.goto(url + "/login")
     page.get_by_label("Study code").fill(code)
     page.get_by_label("PIN").fill(pin)
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_load_state()
+    with page.expect_navigation():
+        page.get_by_role("button", name="Sign in").click()
 
 
 @pytest.fixture(scope="session")

@@ -269,7 +269,7 @@ def test_a_person_comes_back_in_mid_question_after_a_restart(browser: Any, tmp_p
         expect(page.get_by_text(question[:40]).first).to_be_visible(timeout=30_000)
         page.wait_for_timeout(900)
         assert question[:40] in page.locator(".ai-message").last.inner_text()
-        assert page.get_by_text(question[:40]).count() == 1, "nothing is doubled"
+        assert page.locator(".ai-message", has_text=question[:40]).count() == 1, "nothing is doubled"
         assert page.locator("[data-step-type=user_message]").all_inner_texts() == [WORRY], "nothing is lost"
         say(page, "I'd rather not say")
         assert page.locator(".ai-message").last.inner_text()
@@ -284,7 +284,7 @@ def test_a_reload_goes_on_where_it_was(visit_demo: Callable[[], Visit]) -> None:
     expect(person.page.get_by_text(question[:40]).first).to_be_visible(timeout=20_000)
     person.page.wait_for_timeout(900)
     assert question[:40] in person.last() and person.choices()
-    assert person.page.get_by_text(question[:40]).count() == 1
+    assert person.page.locator(".ai-message", has_text=question[:40]).count() == 1
     assert len(person.choices()) == len(set(person.choices()))
 
 
