@@ -16,6 +16,7 @@ from tests.e2e.conftest import command, enrolled, running, sign_in
 from tests.e2e.test_chat_in_browser import WORRY
 from tests.e2e.test_data_in_browser import answer, say, skip_questions
 from tests.models.server import ModelServer
+from tests.models.test_speaking import LONG
 
 pytestmark = pytest.mark.browser
 
@@ -155,7 +156,10 @@ def test_two_arms_a_restart_a_lost_network_a_second_device_and_an_operator(
         first.page.reload(wait_until="domcontentloaded")
         expect(first.page.get_by_text(question[:40]).first).to_be_visible(timeout=30_000)
         first.page.wait_for_timeout(1_000)
-        assert mine(first.page) == [WORRY] and first.page.locator(".ai-message", has_text=question[:40]).count() == 1
+        assert (
+            mine(first.page) == [WORRY]
+            and first.page.locator(".ai-message", has_text=question[:40]).count() == 1
+        )
 
         operator.page.goto(made.url + "/operator")
         shown = operator.page.inner_text("main")
@@ -272,7 +276,7 @@ def test_a_message_that_was_being_answered_when_the_program_ended_is_answered_af
         port = int(made.url.rsplit(":", 1)[1])
         enter(person.page, made.url, enrolled(tmp_path, 1, arms="zebra", **settings)[0])
         model.mode, model.pause = {"answer": "slowly"}, 30.0
-        model.answers["answer"] = "That is a lot to carry. Start with one box."
+        model.answers["answer"] = LONG
         person.page.locator("#chat-input").fill("what goes in the first box on moving day?")
         person.page.keyboard.press("Enter")
         person.page.wait_for_timeout(4_000)
@@ -280,7 +284,10 @@ def test_a_message_that_was_being_answered_when_the_program_ended_is_answered_af
     model.mode, model.pause = {}, 0.0
     with running(tmp_path, port=port, **settings) as made:
         person.page.goto(made.url + "/", wait_until="domcontentloaded")
-        expect(person.page.get_by_text("Start with one box").first).to_be_visible(timeout=40_000)
+        answered = person.page.locator(".ai-message", has_text="That is a lot to carry")
+        expect(answered.first).to_be_visible(timeout=40_000)
+        person.page.wait_for_timeout(1_000)
+        assert answered.count() == 1
         assert mine(person.page) == ["what goes in the first box on moving day?"]
     model.close()
 
