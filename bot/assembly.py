@@ -227,7 +227,6 @@ def arm_parts(parts: Parts, settings: Settings, found: Study, name: str) -> Part
         model=model,
         opinion=parts.opinion or opinion,
         endpoint=parts.endpoint or outside_model,
-        outside=None if outside_model is None else parts.outside,
     )
 
 

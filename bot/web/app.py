@@ -163,7 +163,7 @@ def create_app(settings: Settings) -> FastAPI:
         if not metrics.may_see(request):
             raise StarletteHTTPException(HTTPStatus.NOT_FOUND)
         gauges = await house.keeping.run(metrics.gauges, house.keeping)
-        gauges["raise_pages", "Pages open"] = len(chat.here())
+        gauges["raise_pages", "Pages open"] = chat.pages_open()
         gauges["raise_visitors", "Conversations held in memory"] = len(visitors.visitors)
         gauges["raise_parked", "Conversations of who is gone, held small"] = len(visitors.parked)
         return Response(metrics.page(house.parts.endpoint, gauges), media_type=metrics.MEDIA_TYPE)

@@ -28,7 +28,7 @@ from bot.risk.verdict import RiskLevel
 from bot.session import Arm
 from bot.web import doors, house
 from bot.web.house import desk, is_study, keeping, parts, settings
-from bot.web.visitors import Visitor, forget, fresh, new_code, of, park, visitors
+from bot.web.visitors import Visitor, forget, fresh, is_anonymous, new_code, of, park, parked, visitors
 from policies.attributes import Attribute
 from privacy.detector import Detector
 from privacy.errors import PrivacyError
@@ -55,7 +55,7 @@ async def _visitor() -> Visitor:
     """
     session = cl.context.session
     code = session.user.identifier
-    if not await doors.is_standing(code, session.token or ""):
+    if doors.is_staff(code) or not await doors.is_standing(code, session.token or ""):
         raise SignedOut
     return await of(code)
 
@@ -538,8 +538,17 @@ def here() -> set[str]:
     return {s.user.identifier for s in list(ws_sessions_id.values()) if s.user is not None}
 
 
+def pages_open() -> int:
+    """Pages that are connected now; a page that is gone is remembered for a while, in case it comes back."""
+    manager = sio.manager
+    return sum(bool(manager.is_connected(s.socket_id, "/")) for s in list(ws_sessions_id.values()))
+
+
 async def park_idle() -> None:
-    """Make small who is gone."""
+    """Make small who is gone, and forget who has left the study."""
+    enrolled = await keeping.run(lambda: {e.person for e in keeping.accounts.enrolments()})
+    for code in [c for c in (*visitors, *parked) if not is_anonymous(c) and c not in enrolled]:
+        forget(code)
     await park(here())
 
 

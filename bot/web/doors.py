@@ -68,10 +68,15 @@ def code_of(token: str) -> str | None:
         return None
 
 
+def is_staff(code: str) -> bool:
+    """Whether somebody works for the study: they do not chat under that name."""
+    return code.startswith(STAFF)
+
+
 def who(request: Request) -> str | None:
     """The participant or visitor of a request; what is not signed in was taken out of it at the door (`Shield`)."""
     code = code_of(token_of(request.cookies))
-    return None if code is None or code.startswith(STAFF) else code
+    return None if code is None or is_staff(code) else code
 
 
 def staff_of(request: Request) -> str | None:

@@ -95,7 +95,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             except AuditBroken as broken:
                 found["entries"], chain = "?", str(broken)
         for row in found["escalations"]:
-            row["standing"] = standing(row)
+            row["standing"] = standing(row, has_contact=settings.alerts)
         return pages.render(
             "operator.html",
             **{**found, "hours": columns(found["hours"], what="kept messages by hour")},
@@ -108,7 +108,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             parts=await look(keeping, house.parts, app.state.schedule, began=began),
             paused=await house.paused(),
             now={
-                "pages": len(chat.here()),
+                "pages": chat.pages_open(),
                 "in_memory": len(visitors.visitors),
                 "parked": len(visitors.parked),
             },
@@ -206,10 +206,11 @@ _TOLD = {
 }
 
 
-def standing(row: dict[str, Any]) -> str:
+def standing(row: dict[str, Any], *, has_contact: bool) -> str:
     """How far a notice has come, in words."""
     if row["acknowledged_at"]:
         return f"taken on by {row['acknowledged_by']} at {row['acknowledged_at'][11:16]}: {row['action']}"
     if row["delivered_at"]:
         return f"delivered {row['delivered_at'][:16].replace('T', ' ')}, NOT ACKNOWLEDGED"
-    return f"not delivered ({row['attempts']} tries), NOT ACKNOWLEDGED"
+    told = f"not delivered ({row['attempts']} tries)" if has_contact else "nobody was told: no contact is set"
+    return f"{told}, NOT ACKNOWLEDGED"

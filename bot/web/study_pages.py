@@ -106,6 +106,8 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
     async def gate(request: Request) -> str | None:
         """Where somebody must go before the chat opens; None where it opens."""
         person = doors.who(request)
+        if doors.staff_of(request) is not None:
+            return "/operator"
         if person is None:
             return None if is_demo else "/login"
         if house.is_closed():
