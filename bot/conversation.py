@@ -411,6 +411,8 @@ class Conversation:
         referred: float | None = None
         began = time.perf_counter()
         self._running = turn
+        held = encoder.built_in().holding(text, before.topic.query if before.topic else "")
+        held.__enter__()  # for the whole turn, whichever way it ends
         try:
             verdict = await self._screened(text, turn.looking)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
@@ -435,6 +437,7 @@ class Conversation:
                     referred = time.perf_counter() - began
                 yield self._restored(words, turn)
         finally:
+            held.__exit__(None, None, None)
             self._running = None
             self.shown.extend(line for line in turn.shown if line not in self.shown)
             if self._passage is not None:
@@ -675,18 +678,21 @@ class Conversation:
             return True
         spent = turn.budget.spent()
         session = replace(self._session, model_tokens=self._session.model_tokens + spent)
-        record = TurnRecord(
-            session=session,
-            event=told(before, turn.events),
-            steps=tuple(turn.steps),
-            said=turn.safe,
-            answered=tuple(turn.answered),
-            shown=(*self.shown, *(line for line in turn.shown if line not in self.shown)),
-            took_ms=round((time.perf_counter() - turn.began) * 1000),
-            fell_back=bool(turn.budget.fell_back),
-        )
+
+        def recorded() -> TurnRecord:
+            return TurnRecord(
+                session=session,
+                event=told(before, turn.events),
+                steps=tuple(turn.steps),
+                said=turn.safe,
+                answered=tuple(turn.answered),
+                shown=(*self.shown, *(line for line in turn.shown if line not in self.shown)),
+                took_ms=round((time.perf_counter() - turn.began) * 1000),
+                fell_back=bool(turn.budget.fell_back),
+            )
+
         try:
-            await keeping.keep(self._person, self.id, record, self.places)
+            await keeping.keep(self._person, self.id, recorded, self.places)
         except PrivacyError as failed:
             log.error("a turn was not kept: %s", type(failed).__name__)
             self.is_kept = False

@@ -430,8 +430,10 @@ class Keeping:
 
     # ------------------------------------------------------------------------------------------- keeping
 
-    async def keep(self, person: str, session_id: str, record: TurnRecord, places: Placeholders) -> bool:
-        """Keep one turn as far as the person agreed; False where they did not.
+    async def keep(
+        self, person: str, session_id: str, recorded: Callable[[], TurnRecord], places: Placeholders
+    ) -> bool:
+        """Keep one turn as far as the person agreed; False where they did not, and then no record of it is made.
 
         Raises:
             PrivacyError: it was to be kept and could not be.
@@ -441,6 +443,7 @@ class Keeping:
             grant = self.ledger.grant(person, ToKeep)
             if grant is None or self.audit.was_erased(person):
                 return False
+            record = recorded()
             self._log_turn(person, session_id, record.steps)
             research = self.ledger.grant(person, ToResearch)
             session = record.session

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from bot.escalation import Desk
 from bot.keeping import Keeping
+from bot.messages import messages
 from bot.models import vocabulary
-from bot.models.guided import GuidedModel
+from bot.models.guided import FEELINGS, GuidedModel
 from bot.models.protocol import LanguageModel
 from bot.moves import Rules
 from bot.responding import Responder
@@ -171,7 +172,7 @@ def build_parts(
             screen,
             directory,
             judge=ReplyJudge(brain, classifiers.shipped()),
-            vetted=frozenset(block.text for block in guidance.shipped().all_blocks()),
+            vetted=shipped_lines(),
         ),
         rules=rules,
         clock=clock,
@@ -183,6 +184,16 @@ def build_parts(
         outside=outside,
         endpoint=endpoint,
     )
+
+
+def shipped_lines() -> frozenset[str]:
+    """Every line that a reply of the built-in model can be made of, as we ship it."""
+    found = guidance.shipped()
+    lines = [block.text for block in found.all_blocks()]
+    lines += [*FEELINGS.values(), *(text for text in messages().values() if "{" not in text)]
+    for group in found.groups.values():
+        lines += [*group.acknowledge, group.would_change]
+    return frozenset(lines)
 
 
 def speaking(

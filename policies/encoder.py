@@ -11,7 +11,8 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -80,6 +81,20 @@ class MiniLM:
         self._lock = threading.Lock()
         self._remembered: OrderedDict[str, Vectors] = OrderedDict()
         self._most = 0
+        self._held: dict[str, Vectors | None] = {}
+
+    @contextmanager
+    def holding(self, *texts: str) -> Iterator[None]:
+        """Encode each of these texts once while this lasts; then nothing is known of them any more."""
+        mine = [text for text in texts if text and text not in self._held]
+        with self._lock:
+            self._held.update(dict.fromkeys(mine))
+        try:
+            yield
+        finally:
+            with self._lock:
+                for text in mine:
+                    self._held.pop(text, None)
 
     def remember(self, most: int) -> None:
         """Keep the vectors of the last texts: for benchmarks, whose texts are nobody's and come again in every arm.
@@ -95,9 +110,12 @@ class MiniLM:
         rows = np.zeros((len(sentences), WIDTH), dtype=np.float32)
         for i, sentence in enumerate(sentences):
             with self._lock:
-                known = self._remembered.get(sentence) if self._most else None
+                known = self._held.get(sentence)
+                if known is None and self._most:
+                    known = self._remembered.get(sentence)
+                    if known is not None:
+                        self._remembered.move_to_end(sentence)
                 if known is not None:
-                    self._remembered.move_to_end(sentence)
                     rows[i] = known
                     continue
                 ids = np.array([self._tokenizer.encode(sentence[:8000]).ids], dtype=np.int64)
@@ -107,6 +125,10 @@ class MiniLM:
             )[0]
             mean = hidden[0].mean(axis=0)
             rows[i] = mean / max(float(np.linalg.norm(mean)), 1e-9)
+            if sentence in self._held:
+                with self._lock:
+                    if sentence in self._held:
+                        self._held[sentence] = rows[i].copy()
             if self._most:
                 with self._lock:
                     self._remembered[sentence] = rows[i].copy()

@@ -12,6 +12,7 @@ import logging
 import multiprocessing
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -22,7 +23,9 @@ from privacy.spans import Redaction
 log = logging.getLogger("raise.redaction")
 
 SECONDS = 1.0
-"""Detector time of one message, waiting for others included twice over."""
+"""Detector time of one message."""
+WAITING = 10
+"""Times that, for the messages of others that came before; whoever gives up waiting is skipped."""
 STARTING_SECONDS = 60.0
 
 
@@ -77,7 +80,7 @@ class Detector:
             seconds: detector time of one message.
         """
         self._options, self._seconds = options or Options(), seconds
-        self._turn: asyncio.Lock | None = None
+        self._waiting = ThreadPoolExecutor(1, thread_name_prefix="redactor-queue")
         self._process: Any = None
         self._pipe: Connection | None = None
         self._starting = threading.Lock()
@@ -140,11 +143,9 @@ class Detector:
         Raises:
             RedactionFailed: it took too long, failed, or there is no worker: neither store nor send this message.
         """
-        if self._turn is None:
-            self._turn = asyncio.Lock()
         try:
-            async with asyncio.timeout(3 * self._seconds), self._turn:
-                return await asyncio.get_running_loop().run_in_executor(None, self.redact_now, text)
+            async with asyncio.timeout(WAITING * self._seconds):
+                return await asyncio.get_running_loop().run_in_executor(self._waiting, self.redact_now, text)
         except TimeoutError:
             raise RedactionFailed("too many were waiting") from None
 

@@ -38,6 +38,7 @@ def serve(*, open_browser: bool) -> None:
             access_log=False,
             server_header=False,
             loop="uvloop",
+            ws_per_message_deflate=False,  # a compressor a page costs 80 KB each, for messages of a few hundred bytes
         )
     except SystemExit as stopped:
         if stopped.code:

@@ -105,9 +105,11 @@ class Guard:
             screen: the text stage, for sentences that take the person's part.
             directory: the only numbers and addresses that may be shown.
             judge: a second look by meaning, which can only refuse; where it fails, the sentence is refused.
-            vetted: texts we ship, which a test has passed through the judge; the patterns see them all the same.
+            vetted: texts we ship, which a test has passed through the judge; the patterns see them once.
         """
         self._judge, self._vetted = judge, vetted
+        self._passed: set[str] = set()
+        """Texts of ours that were let through: they are no different the next time."""
         self._screen = screen
         self._numbers = directory.numbers()
         self._hosts = directory.webs()
@@ -120,6 +122,17 @@ class Guard:
 
     def refuse(self, sentence: str) -> Refusal | None:
         """None when the sentence may be shown."""
+        bare = sentence.removeprefix("- ")
+        if bare not in self._vetted:
+            return self._refusal(sentence, is_vetted=False)
+        if bare in self._passed:
+            return None
+        found = self._refusal(sentence, is_vetted=True)
+        if found is None:
+            self._passed.add(bare)
+        return found
+
+    def _refusal(self, sentence: str, *, is_vetted: bool) -> Refusal | None:
         if harmful := self.harms(sentence):
             return harmful
         if _EMAIL.search(sentence) or _HANDLE.search(sentence):
@@ -139,7 +152,7 @@ class Guard:
             digits = re.sub(r"\D", "", number)
             if digits not in self._numbers and not _is_no_phone(number, digits):
                 return Refusal("unknown_number")
-        if self._judge is not None and sentence not in self._vetted:
+        if self._judge is not None and not is_vetted:
             try:
                 if self._judge.is_other_language(sentence):
                     return Refusal("other_language")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import logging
 import os
 import re
@@ -62,6 +63,12 @@ def _own_secret(directory: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
+def give_back() -> None:
+    """Memory that was freed goes back to the system, where the C library can do that."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 async def _park_often() -> None:
     """Who is gone takes little memory, and who is gone for a day takes none, even when nobody else comes."""
     from bot.web import chat, visitors  # noqa: PLC0415 (Chainlit loads late)
@@ -71,6 +78,7 @@ async def _park_often() -> None:
         try:
             await chat.park_idle()
             visitors.forget_old()
+            give_back()
         except Exception as failed:  # noqa: BLE001 (the next round may do it)
             log.error("who is gone was not parked: %s", type(failed).__name__)
 

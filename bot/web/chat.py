@@ -11,10 +11,12 @@ import logging
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import chainlit as cl
+import chainlit.message
 from chainlit.chat_context import chat_contexts
 from chainlit.context import init_ws_context
 from chainlit.server import sio
@@ -37,6 +39,9 @@ from privacy.placeholders import Placeholders
 
 MOST_CHARACTERS = 200_000
 """Of a longer message the first and the last so many are read."""
+
+# Chainlit sleeps for a millisecond, on the loop, each time a message is made: everybody's conversation waits for it.
+chainlit.message.time = SimpleNamespace(sleep=lambda _: None)
 
 log = logging.getLogger("raise.web.chat")
 desk.write_through(keeping.call, keeping.note_escalation, keeping.note_pause)

@@ -159,7 +159,9 @@ async def park(here: Collection[str]) -> None:
         is_kept = not is_empty and conversation.is_kept and await keeping.allows(code, Scope.KEEP)
         if visitors.get(code) is not visitor or conversation.is_answering:
             continue
-        if not (is_empty or is_kept):
+        if is_empty:
+            keeping.consents.forget(code)
+        elif not is_kept:
             parked[code] = (visitor.seen_at, session.risk.level.rank, _small(conversation))
         del visitors[code]
 
@@ -195,12 +197,16 @@ def forget_old() -> None:
     now = time.monotonic()
     for old in [c for c, v in visitors.items() if now - v.seen_at > FORGET_AFTER_SECONDS]:
         del visitors[old]
+        keeping.consents.forget(old)
     for old in [c for c, (seen, _, _) in parked.items() if now - seen > FORGET_AFTER_SECONDS]:
         del parked[old]
+        keeping.consents.forget(old)
     while len(visitors) >= MOST_VISITORS:
         del visitors[min(visitors, key=lambda c: (_rank(visitors[c]), visitors[c].seen_at))]
     while len(parked) >= MOST_VISITORS:
-        del parked[min(parked, key=lambda c: (parked[c][1], parked[c][0]))]
+        oldest = min(parked, key=lambda c: (parked[c][1], parked[c][0]))
+        del parked[oldest]
+        keeping.consents.forget(oldest)
 
 
 def forget(code: str) -> None:
