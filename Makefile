@@ -57,6 +57,8 @@ prove: $(VENV)/dev-made
 	@$(BIN)/python -m tests.prove_retention
 	@$(BIN)/python -m tests.prove_planning
 	@$(BIN)/python -m tests.prove_penguin
+	@$(BIN)/python -m tests.prove_pilot
+	@$(BIN)/python -m tests.prove_load
 	@WHOLE_TESTS=1 $(BIN)/python -m pytest -q tests/models/test_conversations_with_a_model.py
 
 train: $(VENV)/dev-made
