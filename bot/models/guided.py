@@ -89,9 +89,16 @@ class GuidedModel:
         self._stakes = trained.linear("stakes")
         self._stakes_words = trained.linear("stakes_words")
         self._first = trained.linear("first")
+        self._line_vectors: dict[str, Vectors] = {}
         self._block_vectors = dict(
             zip((b.id for b in self._guidance.all_blocks()), trained.vectors("blocks"), strict=True)
         )
+
+    def _line_vector(self, line: str) -> Vectors:
+        """The vector of a line that we ship, encoded once."""
+        if line not in self._line_vectors:
+            self._line_vectors[line] = self._encoder.encode([line])[0]
+        return self._line_vectors[line]
 
     # ------------------------------------------------------------------------------------------- understanding
 
@@ -471,8 +478,8 @@ class GuidedModel:
         lines.extend(f"- {b.text}" for b in chosen if b.slot == "step")
         lines.extend(b.text for b in chosen if b.slot == "avoid")
         if not low and not follow_up:
-            changes = self._encoder.encode([group.would_change, self._topic_query(session)])
-            fits = float(changes[0] @ changes[1]) >= CHANGE_NEAR
+            query = self._encoder.encode([self._topic_query(session)])[0]
+            fits = float(self._line_vector(group.would_change) @ query) >= CHANGE_NEAR
             lines.append(group.would_change if fits else messages()["would_change"])
         return [line for line in lines if line]
 
