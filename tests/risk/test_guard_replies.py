@@ -7,12 +7,12 @@ from collections import Counter
 
 import pytest
 
-from bot.parts import Parts
+from bot.parts import Parts, shipped_lines
 from bot.risk.guard import Guard
 from bot.risk.replies import ReplyJudge
 from bot.risk.screen import Screen
 from bot.words import shipped_texts
-from policies import crisis, guidance
+from policies import classifiers, crisis, encoder, guidance
 from tests.risk.replies import replies
 
 STOPPED, STOPPED_HARMLESS = 0.82, 0.12
@@ -127,3 +127,33 @@ def test_no_text_we_ship_is_taken_for_another_language(parts: Parts) -> None:
         if "cards.yaml" not in where and "templates" not in where:
             wrong = [line for line in text.split("\n") if judge.is_other_language(line)]
             assert not wrong, (where, wrong)
+
+
+def test_every_other_line_that_is_not_judged_again_passes_the_judge() -> None:
+    """Acknowledgements, what would change an answer, feelings named, messages: the lines beside the blocks above."""
+    blocks = {block.text for block in guidance.shipped().all_blocks()}
+    lines = sorted(shipped_lines() - blocks)
+    assert len(lines) > 100
+    judged = Guard(Screen(), crisis.shipped(), judge=ReplyJudge(encoder.built_in(), classifiers.shipped()))
+    refused = [line for line in lines if judged.refuse(line) is not None]
+    assert not refused
+
+
+def test_a_line_of_ours_is_checked_once_and_anything_else_each_time() -> None:
+    line = next(block.text for block in guidance.shipped().all_blocks())
+    seen: list[str] = []
+
+    class Watched(ReplyJudge):
+        def is_harmful(self, sentence: str) -> bool:
+            seen.append(sentence)
+            return super().is_harmful(sentence)
+
+    judge = Watched(encoder.built_in(), classifiers.shipped())
+    guard = Guard(Screen(), crisis.shipped(), judge=judge, vetted=frozenset({line}))
+    assert guard.refuse(line) is None and guard.refuse("- " + line) is None and not seen
+    assert guard.refuse(line + " Really.") is None and seen == [line + " Really."]
+    poisoned = "Call the national line on 0800 555 01999."
+    guard = Guard(Screen(), crisis.shipped(), judge=judge, vetted=frozenset({poisoned}))
+    assert guard.refuse(poisoned) is not None and guard.refuse(poisoned) is not None, (
+        "the patterns see ours too"
+    )
