@@ -260,6 +260,8 @@ def test_an_answer_goes_on_when_the_network_is_lost_in_the_middle_of_it(
         person.page.wait_for_timeout(1_500)
         assert person.page.locator(".ai-message", has_text="That is a lot to carry").count() == 1
         assert len(mine(person.page)) == 1
+        sent = json.dumps(model.said)
+        assert model.said and "zebra" not in sent and "raise" not in sent.lower(), "no model learns the arm"
     model.close()
 
 

@@ -600,7 +600,7 @@ async def test_metrics_count_calls_and_hold_nothing_that_was_said(
     server.mode, server.times = {"answer": "refused"}, 0
     conversation = await at_the_answer(parts_with(endpoint, parts))
     await said(conversation, WORRY)
-    shown = metrics.page(endpoint, 3).decode()
+    shown = metrics.page(endpoint, {("raise_visitors", "Conversations held in memory"): 3}).decode()
     assert 'raise_model_failures_total{kind="refused",role="answer"} 1.0' in shown
     assert "raise_visitors 3.0" in shown and 'raise_model_tokens_total{direction="in",role="assess"}' in shown
     assert "wife" not in shown and ANSWER[:20] not in shown
