@@ -261,6 +261,8 @@ class Conversation:
         if self._running is not None and self._is_imminent(text):
             self.stop()
         async with self._lock:
+            if message_id and any(line.id == message_id for line in self.shown):
+                return  # the same message once more, as after a connection that was lost
             async for words in self._turn(text, chosen=False, message_id=message_id):
                 yield words
 
@@ -288,6 +290,18 @@ class Conversation:
         if keeping is not None and not self._session.is_minor:
             await keeping.coming(self._person, self.id, self._session, Line.nothing(), self.places)
             self.is_kept = True
+
+    async def keep_coming(self, line: Line) -> None:
+        """Keep a message that is to be answered when the chat opens, redacted, as far as the person agreed."""
+        keeping, detector = self._parts.keeping, self._parts.detector
+        if keeping is None or detector is None:
+            return
+        try:
+            safe = self.places.apply(line.text, (await detector.redact(line.text)).spans)
+        except PrivacyError as failed:
+            log.error("a message was not made safe: %s", type(failed).__name__)
+            return
+        await keeping.coming(self._person, self.id, self._session, replace(line, text=safe), self.places)
 
     def page(self) -> list[Line]:
         """What stands on the page, the person's own words back in it; help lines with it."""

@@ -151,8 +151,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _served(settings: Settings) -> Iterator[Finding]:
-    del settings
-    bad = [c for c in configuration_checks() if not c[1]]
+    bad = [c for c in configuration_checks(settings) if not c[1]]
     for name, _, do in bad:
         yield Finding(what="files that we serve", state="broken", found=name, do=do)
     if not bad:
@@ -161,12 +160,12 @@ def _served(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def configuration_checks() -> Iterator[tuple[str, bool, str]]:
+def configuration_checks(settings: Settings) -> Iterator[tuple[str, bool, str]]:
     """Chainlit's settings and the served files, as the auditor's report looks at them."""
     from bot.web import ui  # noqa: PLC0415 (nothing else of the web is needed)
 
     ui.build()
-    for check in configuration(Settings(), ROOT):
+    for check in configuration(settings, ROOT):
         if check.promise in ("configuration", "no-third-party"):
             yield f"{check.name}: {check.found}, should be {check.wanted}", check.is_good, check.do
 

@@ -236,6 +236,7 @@ class Desk:
         self._through: Callable[[Callable[[Store], Any]], Any] | None = None
         self._noted: Callable[[str, bool, int], None] = lambda _level, _told, _milliseconds: None
         self._paused: Callable[[], None] = lambda: None
+        self._erased: Callable[[str], bool] = lambda _: False
         self._ended = False
         self._thread = threading.Thread(target=self._work, daemon=True, name="escalation")
         self._thread.start()
@@ -245,6 +246,7 @@ class Desk:
         call: Callable[[Callable[[Store], Any]], Any],
         noted: Callable[[str, bool, int], None],
         paused: Callable[[], None] = lambda: None,
+        erased: Callable[[str], bool] = lambda _: False,
     ) -> None:
         """Use the store of somebody who has it open, so that one thread of a process writes; what it raises is tried again.
 
@@ -252,8 +254,9 @@ class Desk:
             call: does something with the store, in its thread.
             noted: logs, in that thread, that a referral of a level was shown, whether somebody is told, after how many ms.
             paused: logs, in that thread, that enrolment was paused.
+            erased: whether somebody was erased meanwhile: a notice then stands without their code.
         """
-        self._through, self._noted, self._paused = call, noted, paused
+        self._through, self._noted, self._paused, self._erased = call, noted, paused, erased
 
     def note(self, referral: Referral) -> None:
         """A referral was shown."""
@@ -311,7 +314,7 @@ class Desk:
             and referral.level.rank >= self._tell_from.rank
         ):
             made = store.open_escalation(
-                person=referral.person,
+                person="erased" if self._erased(referral.person) else referral.person,
                 level=referral.level.value,
                 at=referral.at,
                 again_after=AGAIN_AFTER,
@@ -326,7 +329,7 @@ class Desk:
         self._noted(
             referral.level.value, made is not None and bool(self._ways), round(referral.seconds * 1000)
         )
-        if made is not None and referral.level is RiskLevel.IMMINENT:
+        if referral.is_news and referral.level is RiskLevel.IMMINENT:
             self._stopped(store, referral.at)
 
     def _stopped(self, store: Store, at: datetime) -> None:
@@ -335,11 +338,11 @@ class Desk:
             return
         why = f"stop rule: more than {self._stop_after} notices of imminent danger in 24 hours"
         if store.own(PAUSED) is None:
-            store.set_own(PAUSED, json.dumps({"at": at.isoformat(), "why": why, "by": "program"}))
-            self._paused()
             self._news.append(
                 {"id": "0", "person": "nobody", "level": "enrolment paused", "at": at.isoformat()}
             )
+            store.set_own(PAUSED, json.dumps({"at": at.isoformat(), "why": why, "by": "program"}))
+            self._paused()
 
     def _send(self) -> None:
         if not self._ways:

@@ -20,7 +20,7 @@ from bot.errors import BotError, SettingsError
 from bot.keeping import Keeping
 from policies.attributes import Answer, Attribute, Standing
 from policies.study import Study
-from privacy.anonymity import small_classes, suppressed
+from privacy.anonymity import HIDDEN, small_classes, suppressed
 from privacy.audit import EventKind
 from privacy.research import Research, Researched, spoken
 from privacy.store.records import Held
@@ -104,7 +104,7 @@ TABLES: dict[str, tuple[Column, ...]] = {
         Column(name="times_asked", kind="integer", meaning="How often it was asked for."),
         Column(name="first_session", kind="integer", meaning="Conversation in which it was first asked; empty: told unasked."),
         Column(name="first_turn", kind="integer", meaning="Message at which it was first asked."),
-        Column(name="standing", kind="text", meaning="What is known of it now.", values="known, declined, unknown, empty: not kept any more"),
+        Column(name="standing", kind="text", meaning="What is known of it now.", values="known, declined, unknown, *: hidden, empty: not kept any more"),
     ),
     "timings": (
         _ID, _SESSION, _TURN, _DAY,
@@ -145,7 +145,8 @@ TABLES: dict[str, tuple[Column, ...]] = {
     "flow": (
         Column(name="step", kind="text", meaning="Of the CONSORT diagram.", values="allocated, came, agreed, agreed to keep, agreed to research, chatted, deactivated, withdrawn, exported"),
         Column(name="arm", kind="text", meaning="As the study file names it; withdrawn ones are counted when they go."),
-        Column(name="people", kind="integer", meaning="How many; of everybody, who did not agree to research included."),
+        Column(name="people", kind="integer", meaning="How many; of everybody, who did not agree to research included. Empty: hidden, as it is small."),
+        Column(name="at_most", kind="integer", meaning="Where the count is hidden: it is at least 1 and at most this."),
     ),
 }  # fmt: skip
 """Every table and column of the export: what is written, and its codebook."""
@@ -246,12 +247,21 @@ def export(
 
 
 def _check(tables: dict[str, list[Row]], *, k: int, hides: bool) -> int:
-    """Nobody can be picked out by their bands and arm; how many cells were hidden for that.
+    """Nobody can be picked out by their bands; how many cells were hidden for that. Small counts of the flow are hidden too.
 
     Raises:
         TooFew: somebody could be.
     """
     columns = [a.value for a in QUASI]
+    if tables["participants"] and len(tables["participants"]) < k:
+        raise TooFew(
+            f"{len(tables['participants'])} people agreed to research, fewer than {k}: whatever is hidden, fewer than {k} share it. "
+            "Nothing was written. Wait for more, or choose another --k if your board allows it"
+        )
+    for row in tables["flow"]:
+        row["people"], row["at_most"] = (
+            (row["people"], None) if row["people"] == 0 or row["people"] >= k else (None, k - 1)
+        )
     small = small_classes(tables["participants"], columns, k)
     if not small:
         return 0
@@ -262,6 +272,10 @@ def _check(tables: dict[str, list[Row]], *, k: int, hides: bool) -> int:
             "another --k if your board allows it"
         )
     tables["participants"], hidden = suppressed(tables["participants"], columns, k)
+    covered = {(row["id"], c) for row in tables["participants"] for c in columns if row[c] == HIDDEN}
+    for row in tables["attributes"]:
+        if (row["id"], row["attribute"]) in covered:
+            row["standing"] = HIDDEN
     return hidden
 
 
@@ -461,7 +475,7 @@ def _cell(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(value, str) and value.lstrip()[:1] in ("=", "+", "-", "@") and value.strip():
         return "'" + value
     return value
 

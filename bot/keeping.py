@@ -241,7 +241,7 @@ class Keeping:
         self.consents = Consents(self.records, always=always, is_erased=self.audit.was_erased)
         self.ledger = ConsentLedger(self.consents, version, send_to=send_to)
         self.rights = Rights(directory, self.store, self.vault, self.audit, self.records, clock=self._clock)
-        self.rights.replay_erasures()
+        self._counted(self.rights.returned(), self.rights.replay_erasures)
         try:
             self.audit.note_change(
                 EventKind.POLICY, f"{self.rules.digest[:32]} {version.sha256[:32]}", at=self._clock()
@@ -278,6 +278,10 @@ class Keeping:
             )
         except PrivacyError as failed:
             log.error("an escalation was not logged: %s", type(failed).__name__)
+
+    def erased(self, person: str) -> bool:
+        """Whether somebody was erased; in the store's thread."""
+        return self.audit.was_erased(person)
 
     def note_pause(self) -> None:
         """The stop rule has paused enrolment: in the log and among the deviations; in the store's thread."""
@@ -524,21 +528,37 @@ class Keeping:
         except Exception as failed:  # noqa: BLE001 (sqlite's own; the answer does not wait for it)
             log.error("a message that is coming was not kept: %s", type(failed).__name__)
 
+    def _counted(self, persons: list[str], erasing: Callable[[], object]) -> None:
+        """Erase again who came back with a backup; who was enrolled counts as withdrawn there too. Their arm may not open any more."""
+        left = {}
+        for person in persons:
+            if self.accounts.enrolment(person) is not None:
+                arm = None
+                with suppress(PrivacyError):
+                    arm = self.accounts.arm(person)
+                left[person] = (arm or "unknown", self.accounts.stages(person))
+        try:
+            erasing()
+        finally:
+            for person, (arm, stages) in left.items():
+                if self.accounts.enrolment(person) is None:
+                    self.accounts.note_withdrawal(arm, stages)
+
+    def erase_keyless(self) -> None:
+        """After a restore with keys newer than the data: who has no key was erased in between. In the store's thread."""
+        self._counted(self.rights.keyless(), self.rights.erase_keyless)
+
     async def erase(self, person: str) -> Receipt:
         """Everything of a person, their place in the study included; of them a number by arm stays.
 
         Raises:
             HeldByLaw, ResidueFound, PrivacyError: see `Rights.erase_all`.
         """
+        receipts: list[Receipt] = []
 
         def work() -> Receipt:
-            arm = None
-            with suppress(PrivacyError):
-                arm = self.accounts.arm(person)
-            receipt = self.rights.erase_all(person)
-            if arm is not None:
-                self.accounts.note_withdrawal(arm)
-            return receipt
+            self._counted([person], lambda: receipts.append(self.rights.erase_all(person)))
+            return receipts[0]
 
         self.consents.forget(person)
         return await self.run(work)

@@ -24,6 +24,8 @@ def ratios(text: str) -> dict[str, int]:
         name, _, share = part.partition(":")
         if not (share or "1").isdecimal() or not 1 <= int(share or 1) <= 100:
             raise PolicyError(f"--arms {part!r}: write an arm and its share, such as raise:2,vanilla:1")
+        if not name.strip():
+            raise PolicyError(f"--arms {part!r}: write an arm and its share, such as raise:2,vanilla:1")
         if name.strip() in found:
             raise PolicyError(f"--arms: {name.strip()} is there twice")
         found[name.strip()] = int(share or 1)

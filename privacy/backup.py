@@ -22,7 +22,7 @@ from sqlite_utils import Database
 
 from privacy.audit import AUDIT
 from privacy.errors import StoreError
-from privacy.store import NAME, VERSION
+from privacy.store import EARLIER_NAME, NAME, VERSION
 from privacy.store.files import checkpoint, open_database
 from privacy.vault import KEYS
 
@@ -153,7 +153,7 @@ def read(folder: Path, *, kind: str) -> Backup:
     return found
 
 
-def restore(directory: Path, *, data: Path, keys: Path) -> tuple[Backup, Backup]:
+def restore(directory: Path, *, data: Path, keys: Path, older_keys: bool = False) -> tuple[Backup, Backup]:
     """Put a backup of the data and one of the keys into an empty directory; whole, or not at all.
 
     Erasures are replayed when it is opened (`Rights.replay_erasures`). The master key is put in place by whoever holds it.
@@ -162,14 +162,26 @@ def restore(directory: Path, *, data: Path, keys: Path) -> tuple[Backup, Backup]
         directory: of the data; not there, or empty of ours.
         data: folder of the one backup.
         keys: folder of the other.
+        older_keys: use keys that are older than the data: who came in between cannot be read, and who was erased in between
+            is back.
 
     Raises:
         StoreError: something is in the way, or a backup cannot be used; nothing was changed.
     """
-    there = [name for name in (NAME, AUDIT, KEYS) if (directory / name).exists()]
+    ours = (NAME, AUDIT, KEYS, EARLIER_NAME)
+    there = (
+        sorted(p.name for p in directory.glob("*.db*") if p.name.startswith(ours))
+        if directory.is_dir()
+        else []
+    )
     if there:
         raise StoreError(f"{directory / there[0]}: is there already; restore into an empty RAISE_DATA_DIR")
     one, other = read(data, kind="data"), read(keys, kind="keys")
+    if other.made_at < one.made_at and not older_keys:
+        raise StoreError(
+            f"{keys}: the keys are older ({other.made_at[:19]}) than the data ({one.made_at[:19]}): who came in between could not be read, "
+            "and who was erased in between would be back. Take newer keys; with --older-keys it is done all the same"
+        )
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     placed: list[Path] = []
     try:

@@ -80,23 +80,25 @@ class Research:
     def _one(self, code: str, person: str, grant: Grant[ToResearch]) -> Researched:
         grant.check(person)
         enrolment = self._accounts.enrolment(person)
-        arm = None
-        try:
-            arm = self._accounts.arm(person)
-        except SealBroken:
-            arm = "does not open"
+        arm = self._arm(person)
         rows = tuple(self._records.held(person))
         began = datetime.fromisoformat(enrolment.made_at) if enrolment else min(row.at for row in rows)
         answers = self._ledger.answers(person)
         return Researched(
             code=code,
-            arm=arm or "",
+            arm=arm,
             protocol=enrolment.protocol if enrolment else "",
             began=began,
             first_at=enrolment.first_at if enrolment else "",
             rows=rows,
             scopes=frozenset(scope.value for scope, answer in answers.items() if answer.granted),
         )
+
+    def _arm(self, person: str) -> str:
+        try:
+            return self._accounts.arm(person) or ""
+        except SealBroken:
+            return "does not open"
 
     def code(self, person: str) -> str | None:
         """The code of a person in exports; None where they have no key any more."""
@@ -113,10 +115,10 @@ class Research:
             counts[step, arm] = counts.get((step, arm), 0) + many
 
         for what, many in self._accounts.tallied("enrolment").items():
-            step, _, arm = what.partition(" ")
-            add(step, arm, many)
+            step, _, arm = what.rpartition(" ")
+            add(step.removesuffix(", then left"), arm, many)
         for one in self._accounts.enrolments():
-            arm = self._accounts.arm(one.person) or ""
+            arm = self._arm(one.person)
             for step in ("came", "agreed", "agreed to keep", "agreed to research", "deactivated", "chatted"):
                 counts.setdefault((step, arm), 0)
             add("came", arm, bool(one.first_at))

@@ -17,9 +17,11 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
+from privacy.audit import EventKind
+from privacy.consent import Scope
 from privacy.errors import StoreError
 from privacy.store.files import empty_log
-from privacy.store.schema import SEALED
+from privacy.store.schema import MIGRATIONS, SEALED, TABLES
 from privacy.vault import KeyBook
 
 LONGEST_NEEDLE, CHUNK = 400, 48
@@ -57,7 +59,7 @@ class Needles:
     def add_value(self, text: str, *, is_theirs: bool = False) -> None:
         """A value, or each text inside it where it is JSON."""
         for piece in _leaves(text, is_theirs=is_theirs):
-            if len(piece) >= SHORTEST_VALUE:
+            if len(piece) >= SHORTEST_VALUE and not _is_ours(piece):
                 self.values.add(piece[:LONGEST_NEEDLE].encode())
 
     def add_token(self, token: str) -> None:
@@ -65,6 +67,25 @@ class Needles:
         raw = token.encode()
         for start in range(16, max(17, len(raw) - CHUNK), CHUNK * 4):
             self.tokens.add(raw[start : start + CHUNK])
+
+
+_OURS = frozenset(
+    word
+    for text in (
+        *MIGRATIONS,
+        *TABLES,
+        *(facts.purpose for facts in TABLES.values()),
+        *map(str, EventKind),
+        *map(str, Scope),
+    )
+    for word in re.findall(r"[a-z_]+", text.lower())
+)
+"""Words that stand in our files whatever anybody writes: names of tables, columns, scopes and events."""
+
+
+def _is_ours(piece: str) -> bool:
+    """A single word of our own: that it is found says nothing of anybody."""
+    return piece.strip().lower() in _OURS
 
 
 _MACHINE = re.compile(r"[a-z0-9_.:+-]+|\d{4}-\d\d-\d\dT[\d:.+-]+")

@@ -308,25 +308,34 @@ class Rights:
         return "" if counts == told else f"entry {number} of the log gives other counts"
 
     def replay_erasures(self) -> list[str]:
-        """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in.
-
-        Who has sealed rows and no key was erased after that backup was made: nobody can open what came back of them.
-        """
-        back = [person for person in self._records.persons() if self._audit.was_erased(person)]
-        back += [
-            person
-            for person in self._vault.subjects()
-            if self._audit.was_erased(person) and person not in back
-        ]
-        sealed = self._records.sealed_of()
-        subjects = set(self._vault.subjects())
-        back += sorted(p for p in sealed if p not in subjects and p not in back)
+        """Erase again whoever was erased and is back, as after an older backup was restored. Before anybody logs in."""
+        back = self.returned()
         for person in back:
-            self._records.release(
-                person
-            )  # a hold that came back with them was lifted before they were erased
+            self._records.release(person)  # a hold that came back was lifted before they were erased
             self.erase_all(person)
         return back
+
+    def returned(self) -> list[str]:
+        """Who was erased and is there again, rows or a key."""
+        back = [person for person in self._records.persons() if self._audit.was_erased(person)]
+        back += [p for p in self._vault.subjects() if self._audit.was_erased(p) and p not in back]
+        return back
+
+    def keyless(self) -> list[str]:
+        """Who has sealed rows and no key."""
+        subjects = set(self._vault.subjects())
+        return sorted(person for person in self._records.sealed_of() if person not in subjects)
+
+    def erase_keyless(self) -> list[str]:
+        """Erase who has sealed rows and no key: after a restore with keys newer than the data they were erased in between.
+
+        Only then: keys that are lost by accident must not delete anything.
+        """
+        found = self.keyless()
+        for person in found:
+            self._records.release(person)
+            self.erase_all(person)
+        return found
 
     # ------------------------------------------------------------------------------------------- what may be left
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import secrets
@@ -12,7 +11,7 @@ from typing import Any
 import click
 
 from bot.assembly import arm_spec
-from bot.cli.deployment import by_option, with_keeping, with_keeping_async
+from bot.cli.deployment import by_option, login, with_keeping, with_keeping_async
 from bot.errors import SettingsError
 from bot.keeping import Keeping
 from bot.operating import WHY, Operating
@@ -61,27 +60,27 @@ def create(
     if block and not all(b.strip().isdecimal() for b in block.split(",")):
         raise click.UsageError(f"--block {block!r}: a number, or several with commas")
     blocks = [int(b) for b in block.split(",")] if block else [2 * sum(shares.values())]
+    seed_given = seed is not None
     seed = seed or secrets.token_hex(16)
     sequence = allocate(shares, count, blocks=blocks, rng=random.Random(seed))
     if slips_file is not None:
         write_private(slips_file, "")  # before anybody is made: a PIN that cannot be written down is lost
         slips_file.unlink()
 
+    def progress(number: int) -> None:
+        if count > 20 and (number % 10 == 0 or number == count):
+            click.echo(f"\r{number} of {count}", nl=number == count, err=True)
+
     def work(keeping: Keeping) -> list[tuple[str, str]]:
-        digest = hashlib.sha256(f"{seed} {arms} {block} {count}".encode()).hexdigest()
         keeping.audit.append(
             EventKind.POLICY, at=keeping.now(),
-            counts={"participants": count, "arms": ",".join(shares), "allocation": digest, "protocol": study.protocol},
+            counts={"participants": count, "arms": ",".join(shares), "seed_given": seed_given, "protocol": study.protocol},
         )  # fmt: skip
-        made = []
-        for number, arm in enumerate(sequence, 1):
-            made.append(keeping.accounts.enrol(arm, protocol=study.protocol))
-            if count > 20 and (number % 10 == 0 or number == count):
-                click.echo(f"\r{number} of {count}", nl=number == count, err=True)
-        return made
+        if seed_given:
+            keeping.accounts.deviated("seed-given", by=login())
+        return keeping.accounts.enrol_all(sequence, protocol=study.protocol, progress=progress)
 
     made = with_keeping(work)
-    made.sort()
     if slips_file is not None:
         page = slips(
             made, origin=settings.origin, title=settings.study_title or "raise-chat", contact=settings.study_contact
@@ -225,9 +224,14 @@ def unblind(context: click.Context, code: str, *, why: str, by: str) -> None:
 @click.argument("code")
 @click.option("--why", type=click.Choice(WHY), required=True, help="The reason, which is logged.")
 @by_option
-def read(code: str, *, why: str, by: str) -> None:
+@click.pass_context
+def read(context: click.Context, code: str, *, why: str, by: str) -> None:
     """What is kept of somebody's newest conversation, redacted. Nobody reads chats without a reason; it is logged first."""
-    entry, lines = with_keeping(lambda keeping: Operating(keeping).read(pins.tidy_code(code), by=by, why=why))
+    found = with_keeping(lambda keeping: Operating(keeping).read(pins.tidy_code(code), by=by, why=why))
+    if found is None:
+        click.echo(f"raise-chat: nothing is held of {code}", err=True)
+        context.exit(1)
+    entry, lines = found
     for line in lines:
         click.echo(f"{'they' if line.is_theirs else 'chat'}: {line.text}")
     click.echo(f"entry {entry} of the audit log says that {by} read this, and why", err=True)

@@ -68,17 +68,23 @@ def backup_keys(*, to: Path, as_json: bool) -> None:
 @click.command()
 @click.option("--data", type=_TO, required=True, help="A backup of the data.")
 @click.option("--keys", type=_TO, required=True, help="A backup of the keys, the newest that there is.")
+@click.option("--older-keys", is_flag=True, help="Though the keys are older than the data.")
 @_json
-def restore(*, data: Path, keys: Path, as_json: bool) -> None:
+def restore(*, data: Path, keys: Path, older_keys: bool, as_json: bool) -> None:
     """Put both into an empty RAISE_DATA_DIR, and erase again whoever was erased since. The master key must be set."""
     settings = read_settings()
     try:
-        one, other = put_back(settings.data_dir, data=data, keys=keys)
+        one, other = put_back(settings.data_dir, data=data, keys=keys, older_keys=older_keys)
     except PrivacyError as failed:
         raise SettingsError(str(failed)) from None
     before = _persons(settings.data_dir)
     keeping = assembly.keeping(settings)  # replays erasures
     try:
+        lost = 0
+        if older_keys:
+            lost = keeping.call(lambda _: len(keeping.rights.keyless()))
+        else:
+            keeping.call(lambda _: keeping.erase_keyless())
         after = keeping.call(lambda _: len(keeping.records.persons()))
         keeping.call(
             lambda _: keeping.audit.append(
@@ -93,7 +99,7 @@ def restore(*, data: Path, keys: Path, as_json: bool) -> None:
         raise SystemExit(1) from None
     finally:
         keeping.close()
-    told = {"data_of": one.made_at, "keys_of": other.made_at, "persons": after, "erased_again": before - after, "audit_entries": entries}  # fmt: skip
+    told = {"data_of": one.made_at, "keys_of": other.made_at, "persons": after, "erased_again": before - after, "unreadable": lost, "audit_entries": entries}  # fmt: skip
     if as_json:
         click.echo(json.dumps(told, indent=1))
     else:
@@ -101,6 +107,15 @@ def restore(*, data: Path, keys: Path, as_json: bool) -> None:
             f"restored: {after} persons as of {one.made_at[:19].replace('T', ' ')} UTC; {before - after} who were erased since are "
             f"erased again; the audit log's {entries} entries are whole. Next: raise-chat doctor"
         )
+    click.echo(
+        f"Erasures after {other.made_at[:19].replace('T', ' ')} UTC are not known to these keys: repeat them from the receipts."
+        + (
+            f" {lost} people who came after that cannot be read: erase them, or find their keys."
+            if lost
+            else ""
+        ),
+        err=True,
+    )
 
 
 def _persons(directory: Path) -> int:

@@ -13,7 +13,7 @@ from bot.cli.deployment import by_option, with_keeping
 from bot.export import TooFew
 from bot.export import export as write_export
 from bot.keeping import Keeping
-from bot.operating import DEVIATIONS, Operating
+from bot.operating import DEVIATIONS, PAUSE_WHY, Operating
 from bot.settings import read_settings, study_of
 from bot.studying import findings, prompt_digests
 from privacy import pins
@@ -119,7 +119,7 @@ def export(
 
 
 @study.command()
-@click.option("--why", required=True, help="In fixed words; it is logged.")
+@click.option("--why", type=click.Choice(PAUSE_WHY), required=True, help="It is logged.")
 @by_option
 @click.pass_context
 def pause(context: click.Context, *, why: str, by: str) -> None:
@@ -131,7 +131,7 @@ def pause(context: click.Context, *, why: str, by: str) -> None:
 
 
 @study.command()
-@click.option("--why", required=True, help="In fixed words; it is logged.")
+@click.option("--why", type=click.Choice(PAUSE_WHY), required=True, help="It is logged.")
 @by_option
 @click.pass_context
 def resume(context: click.Context, *, why: str, by: str) -> None:

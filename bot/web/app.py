@@ -63,6 +63,19 @@ def _own_secret(directory: Path) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
+OURS = (
+    "/consent", "/my-data", "/feedback", "/help", "/call/", "/text/", "/protocol", "/about", "/leave", "/login", "/logout",
+    "/closed", "/questions/", "/finish", "/operator", "/healthz", "/readyz", "/metrics", "/assets", "/public", "/avatars",
+    "/favicon", "/logo", "/ws", "/project", "/auth", "/user", "/set-session-cookie",
+)  # fmt: skip
+"""Paths that are not the chat's own page, which Chainlit serves under every other one."""
+
+
+def is_chat_page(request: Request) -> bool:
+    """Whether the answer would be the page of the chat."""
+    return request.method in ("GET", "HEAD") and not request.url.path.startswith(OURS)
+
+
 def give_back() -> None:
     """Memory that was freed goes back to the system, where the C library can do that."""
     with suppress(OSError, AttributeError):
@@ -234,7 +247,7 @@ def create_app(settings: Settings) -> FastAPI:
     @app.middleware("http")
     async def ask_first(request: Request, go_on: RequestResponseEndpoint) -> Response:
         """In a study the chat opens to who is signed in and has said yes to it, after a form or questions where there are some."""
-        if request.url.path == "/" and (first := await app.state.gate(request)) is not None:
+        if is_chat_page(request) and (first := await app.state.gate(request)) is not None:
             return RedirectResponse(first, HTTPStatus.SEE_OTHER)
         return await go_on(request)
 

@@ -44,7 +44,7 @@ MOST_CHARACTERS = 200_000
 chainlit.message.time = SimpleNamespace(sleep=lambda _: None)
 
 log = logging.getLogger("raise.web.chat")
-desk.write_through(keeping.call, keeping.note_escalation, keeping.note_pause)
+desk.write_through(keeping.call, keeping.note_escalation, keeping.note_pause, keeping.erased)
 outside = parts.endpoint
 
 
@@ -249,7 +249,7 @@ async def _elsewhere(visitor: Visitor) -> None:
     mine = cl.context.session.id
     for session in list(ws_sessions_id.values()):
         is_theirs = session.user is not None and session.user.identifier == visitor.code
-        if is_theirs and session.id != mine:
+        if is_theirs and session.id != mine and await doors.is_standing(visitor.code, session.token or ""):
             context = init_ws_context(session)
             try:
                 await _close_question()
@@ -518,7 +518,7 @@ async def connection_successful(sid: str) -> None:
     if session and session.restored:
         init_ws_context(session)
         code = session.user.identifier if session.user is not None else ""
-        if code in visitors:
+        if code in visitors and await doors.is_standing(code, session.token or ""):
             await _again(visitors[code].conversation)
 
 

@@ -85,6 +85,8 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         granted = answer == "yes"
         if not granted:
             visitors.interrupt(person)
+        if not granted and Scope(scope) is Scope.CHAT:
+            visitors.forget(person)
         await keeping.answer(person, Scope(scope), granted=granted)
         return _see_other("/my-data" if single else "/consent?step=1")
 
@@ -163,13 +165,15 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         if sure != "yes":
             return HTMLResponse(pages.erase_page())
         visitors.forget(person)
+        leaving = Response()
+        await doors.leave(request, leaving)  # first, as signing out afterwards would leave a trace
         try:
             receipt = await keeping.erase(person)
         except PrivacyError as failed:
             return _not_erased(failed)
-        response = HTMLResponse(pages.receipt_page(receipt.to_json()))
-        await doors.leave(request, response)
-        return response
+        made = HTMLResponse(pages.receipt_page(receipt.to_json()))
+        made.raw_headers += [(name, value) for name, value in leaving.raw_headers if name == b"set-cookie"]
+        return made
 
     async def _erased(work: Any) -> Response:
         try:

@@ -22,7 +22,7 @@ from bot.web.house import keeping
 from bot.web.throttle import Throttle
 from privacy import pins
 from privacy.audit import EventKind
-from privacy.store.accounts import STAFF, Role, Status
+from privacy.store.accounts import STAFF, Role, Status, digest
 
 WATCH_SECONDS = 1.0
 """How often open pages are compared with who is signed in; each message is, anyway."""
@@ -120,7 +120,8 @@ async def enter(code: str, pin: str, *, address: str) -> str:
             raise Refused(why="early")
         if await house.paused():
             raise Refused(why="paused")
-    await keeping.run(keeping.accounts.came, code)
+    if not await keeping.run(keeping.accounts.came, code):
+        raise Refused(why="wrong")
     return code
 
 
@@ -155,11 +156,11 @@ async def _tried(code: str, address: str, secret: str, found: tuple[str, bytes] 
     wait = throttle.wait(code, address)
     if wait > 0:
         raise Refused(why="wait", wait=wait)
+    throttle.failed(code, address)  # before it is compared: tries that come at once all count
     await asyncio.sleep(throttle.delay(address))
     async with _comparing:
         is_right = await asyncio.to_thread(pins.verify, secret, found)
     if not is_right:
-        throttle.failed(code, address)
         raise Refused(why="wrong")
     throttle.passed(code, address)
 
@@ -179,7 +180,8 @@ async def leave(request: Request, response: Response) -> None:
     clear_auth_cookie(request, response)
     if code is None:
         return
-    await keeping.run(keeping.accounts.sign_out, code, token)
+    is_anonymous = visitors.is_anonymous(code)
+    await keeping.run(keeping.accounts.sign_out, code, token, is_anonymous=is_anonymous)
     for session in [s for s in list(ws_sessions_id.values()) if s.token == token]:
         await turn_out(session)
     if visitors.is_anonymous(code):
@@ -198,17 +200,17 @@ async def turn_out(session: WebsocketSession) -> None:
 
 async def watch() -> None:
     """Open pages of who is not signed in any more are closed, whichever process ended it."""
-    seen: tuple[object, ...] = ()
     while True:
         await asyncio.sleep(WATCH_SECONDS)
         try:
-            changed = await keeping.run(keeping.accounts.marks)
-            if changed == seen:
+            if not ws_sessions_id:
                 continue
-            seen = changed
+            good, ended = await keeping.run(keeping.accounts.signed_in)
             for session in list(ws_sessions_id.values()):
                 code = session.user.identifier if session.user is not None else ""
-                if not await is_standing(code, session.token or ""):
+                mark = digest(session.token or "")
+                is_out = mark in ended if visitors.is_anonymous(code) else good.get(mark) != code
+                if is_out:
                     visitors.interrupt(code)
                     await turn_out(session)
         except Exception as failed:  # noqa: BLE001 (the next look may find it)

@@ -104,6 +104,16 @@ async def place(person: str) -> Place:
     return Place(arm=name, kind=Arm(arm_spec(study, name).kind), parts=_arms[name])
 
 
+def _note_protocol() -> None:
+    """That people were enrolled under another version of the study file than the one in force, once for each."""
+    versions = {e.protocol for e in keeping.accounts.enrolments()}
+    before = keeping.store.own("protocol")
+    if versions - {study.protocol} and before not in (None, study.protocol):
+        keeping.accounts.deviated("protocol-changed")
+    if before != study.protocol:
+        keeping.store.set_own("protocol", study.protocol)
+
+
 def build_arms() -> None:
     """Every arm that somebody is in, and every one of the study: what cannot be run is said at the start.
 
@@ -113,5 +123,6 @@ def build_arms() -> None:
     wanted = keeping.call(
         lambda _: {keeping.accounts.arm(e.person) for e in keeping.accounts.enrolments()}
     ) - {None}
+    keeping.call(lambda _: _note_protocol())
     for name in sorted({*map(str, wanted), *(study.choices.arms if is_study else ())}):
         _arms[name] = replace(arm_parts(parts, settings, study, name), desk=desk)

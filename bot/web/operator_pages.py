@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Resp
 
 from bot.errors import SettingsError
 from bot.health import look
-from bot.operating import ACTIONS, OUTCOMES, WHY, Operating
+from bot.operating import ACTIONS, OUTCOMES, PAUSE_WHY, WHY, Operating
 from bot.settings import Settings
 from bot.web import pages
 from bot.web.audit_page import columns
@@ -117,6 +117,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             actions=ACTIONS,
             outcomes=OUTCOMES,
             reasons=WHY,
+            pauses=PAUSE_WHY,
         )
 
     @app.post("/operator/login")
@@ -187,10 +188,13 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             return RedirectResponse("/operator?told=reason", HTTPStatus.SEE_OTHER)
         code = pins.tidy_code(person)
         try:
-            entry, lines = await keeping.run(operating.read, code, by=known[0], why=why)
+            found = await keeping.run(operating.read, code, by=known[0], why=why)
         except PrivacyError as failed:
             log.error("a conversation was not read: %s", type(failed).__name__)
             return RedirectResponse("/operator?told=not", HTTPStatus.SEE_OTHER)
+        if found is None:
+            return RedirectResponse("/operator?told=not", HTTPStatus.SEE_OTHER)
+        entry, lines = found
         page = pages.render("read.html", person=code, name=known[0], why=why, entry=entry, lines=lines)
         return HTMLResponse(page)
 

@@ -22,8 +22,8 @@ from policies.study import Item, Questionnaire
 from privacy.consent import Scope, ToKeep
 from privacy.errors import PrivacyError
 
-LONGEST_TOLD = 300
-LONGEST_TEXT = 2_000
+LONGEST_TEXT = 4_000
+"""Characters of one field that are read; the forms let nobody write more."""
 SENTENCES = {
     "wrong": "That code and PIN don't go together. Please check both.",
     "wait": "There were too many wrong tries with this code. Please wait {minutes} minutes, or ask the study contact.",
@@ -153,23 +153,38 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
             )
         )  # fmt: skip
 
+    async def fills_in(request: Request) -> str | None:
+        """Who is to fill in the form now: of that arm, agreed, in a study that runs, before the first message; once."""
+        person = doors.who(request)
+        return person if person is not None and await gate(request) == "/about-you" else None
+
     @app.get("/about-you")
     async def about_you(request: Request) -> Response:
-        person = doors.who(request)
-        if person is None or (await house.place(person)).kind is not Arm.CONTEXT_RICH:
+        if await fills_in(request) is None:
             return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         fields = [{"name": a.value, "label": SPECS[a].label.capitalize()} for a in Attribute]
         return HTMLResponse(pages.render("about_you.html", fields=fields))
 
     @app.post("/about-you")
     async def about_you_told(request: Request) -> Response:
-        person = doors.who(request)
-        if person is None or (await house.place(person)).kind is not Arm.CONTEXT_RICH:
-            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         form = await request.form()
-        told = {} if form.get("skip") else {a: _text(form, a.value, LONGEST_TOLD) for a in Attribute}
+        person = await fills_in(request)
+        if person is None:
+            return await unasked(request, form, "/")
+        told = {} if form.get("skip") else {a: _text(form, a.value, LONGEST_TEXT) for a in Attribute}
         await visitors.fill_in(person, {a: text for a, text in told.items() if text})
         return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+
+    async def unasked(request: Request, form: FormData, then: str) -> Response:
+        """A form that nobody waits for: whoever sent it, and however late, its words are screened before anything else."""
+        person = doors.who(request)
+        conversation = (await visitors.of(person)).conversation if person is not None else visitors.nobody()
+        texts = [_text(form, name, LONGEST_TEXT) for name in form]
+        danger = await visitors.danger_in([t for t in texts if not t.isdecimal()], conversation)
+        if danger is None:
+            return RedirectResponse(then, HTTPStatus.SEE_OTHER)
+        told = [pages.marked(words) async for words in conversation.receive(danger)]
+        return HTMLResponse(pages.render("feedback.html", turn=0, rate="", told=told))
 
     # ------------------------------------------------------------------------------------------- questionnaires
 
@@ -196,24 +211,23 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
 
     @app.post("/questions/{occasion}")
     async def questions_answered(request: Request, occasion: str) -> Response:
-        person = doors.who(request)
+        person, form = doors.who(request), await request.form()
         asked = await pending(person, occasion) if person is not None else []
         then = "/" if occasion == "before" else "/finish"
-        if person is None or not asked:
-            return RedirectResponse(then, HTTPStatus.SEE_OTHER)
-        form = await request.form()
+        if person is None or not asked or not await keeping.allows(person, Scope.CHAT):
+            return await unasked(request, form, then)
         visitor = await visitors.of(person)
         said: list[Words] = []
         for one in asked:
             values: dict[str, str] = {}
-            for item in () if form.get("skip") else one.items:
+            for item in one.items:
                 text = _text(form, f"{one.name}.{item.id}", LONGEST_TEXT)
                 if item.kind == "text" and text:
                     safe = await visitor.conversation.noted(text)
                     if safe is None:
                         said += [words async for words in visitor.conversation.receive(text)]
                     text = safe or ""
-                if text and (value := _value(item, text)) is not None:
+                if text and not form.get("skip") and (value := _value(item, text)) is not None:
                     values[item.id] = json.dumps(value, ensure_ascii=False)
             await keep(person, one, occasion, values)
         if said:

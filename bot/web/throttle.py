@@ -83,7 +83,7 @@ class Throttle:
             pair.wrong = 0
         pair.wrong, pair.last = pair.wrong + 1, now
         if pair.wrong >= FREE_TRIES:
-            pair.until = now + min(LONGEST_WAIT, FIRST_WAIT * 2 ** (pair.wrong - FREE_TRIES))
+            pair.until = now + min(LONGEST_WAIT, FIRST_WAIT * 2 ** min(10, pair.wrong - FREE_TRIES))
         _kept(self._codes, code, _Recent).at.append(now)
         _kept(self._addresses, address, _Recent).at.append(now)
 

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -234,26 +234,42 @@ def _rank(visitor: Visitor) -> int:
 # ------------------------------------------------------------------------------------------------ a profile form
 
 
+async def danger_in(texts: Sequence[str], conversation: Conversation) -> str | None:
+    """What of these texts tells of danger, screened like messages, each alone and all together; None where nothing does."""
+    found = [text for text in texts if text.strip()]
+    for text in (*found, *([" ".join(found)] if len(found) > 1 else [])):
+        if await conversation.noted(text) is None:
+            return text
+    return None
+
+
+def nobody() -> Conversation:
+    """A conversation of nobody in particular: for words of somebody who is not signed in, which are screened all the same."""
+    return fresh(new_code(), Place(arm="", kind=Arm.RAISE, parts=replace(parts, asks_first=False)))
+
+
 async def fill_in(code: str, told: Mapping[Any, str]) -> None:
     """A profile form was sent, before the chat: each text is screened, redacted and read like an answer.
 
-    One that tells of danger is answered as a message, with the card and the notice that belong to it, when the chat opens.
+    What tells of danger is answered as a message, with the card and the notice that belong to it, when the chat opens, after a
+    restart too where keeping was agreed to.
     """
     visitor = await of(code)
     start = visitor.conversation.session
+    danger = await danger_in(list(told.values()), visitor.conversation)
     made = await asyncio.to_thread(
         Conversation.start, visitor.place.parts, arm=visitor.place.kind, seed=start.seed, country=start.country,
         profile=dict(told), person=code,
     )  # fmt: skip
     session = replace(made.session, introduced=True, noticed_at=start.noticed_at, filled_in=True)
-    told_of_danger = session.risk.level is not RiskLevel.NONE
-    session = replace(session, risk=start.risk) if told_of_danger else session
+    if session.risk.level is not RiskLevel.NONE and danger is None:
+        danger = " ".join(told.values())
+    session = replace(session, risk=start.risk)
     conversation = Conversation(visitor.place.parts, session, person=code, places=made.places)
     visitor.conversation = conversation
-    if told_of_danger:
-        line = Line(
-            id=secrets.token_hex(16), is_theirs=True, move="", text=" ".join(told.values()), is_own=True
-        )
-        visitor.coming = {**line.to_json(), "chosen": False}
+    if danger is None:
+        await conversation.keep_now()
         return
-    await conversation.keep_now()
+    line = Line(id=secrets.token_hex(16), is_theirs=True, move="", text=danger, is_own=True)
+    visitor.coming = {**line.to_json(), "chosen": False}
+    await conversation.keep_coming(line)

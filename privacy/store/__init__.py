@@ -83,11 +83,13 @@ class Store:
             raise StoreError(f"{path}: cannot be read ({type(failed).__name__})") from None
 
     def lost(self, to: int) -> dict[str, int]:
-        """Rows that going back to an earlier version of the tables would lose, by table."""
+        """What going back to an earlier version of the tables would lose, with how many."""
         found = int(self._one("PRAGMA user_version")["user_version"])
-        tables = [t for number in range(to + 1, found + 1) for t in LOST_BACKWARDS.get(number, ())]
-        counts = {t: int(self._one(f"SELECT count(*) AS n FROM {t}")["n"]) for t in tables}  # noqa: S608 (our own names)
-        return {table: count for table, count in counts.items() if count}
+        asked = {
+            w: sql for number in range(to + 1, found + 1) for w, sql in LOST_BACKWARDS.get(number, {}).items()
+        }
+        counts = {what: int(self.db.execute(sql).fetchone()[0]) for what, sql in asked.items()}
+        return {what: count for what, count in counts.items() if count}
 
     def roll_back(self, to: int) -> None:
         """Bring the tables to an earlier version, one step a transaction; the file is then the earlier release's.

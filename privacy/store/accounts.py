@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -62,35 +62,57 @@ class Accounts(Lifetimes):
     # ------------------------------------------------------------------------------------------- participants
 
     def enrol(self, arm: str, *, protocol: str) -> tuple[str, str]:
-        """A new participant: their code and PIN, which is not kept and cannot be shown again.
+        """A new participant: see `enrol_all`."""
+        return self.enrol_all([arm], protocol=protocol)[0]
+
+    def enrol_all(
+        self, arms: Sequence[str], *, protocol: str, progress: Callable[[int], None] = lambda _: None
+    ) -> list[tuple[str, str]]:
+        """New participants, all or none: their codes and PINs, which are not kept and cannot be shown again.
+
+        Written in another order than they were dealt, at one time: the file does not tell who came when.
 
         Args:
-            arm: that chance chose for them.
+            arms: that chance chose, in the order in which they are to be handed out.
             protocol: version of the study file.
+            progress: called with how many PINs are ready, as hashing them is slow.
 
         Raises:
             StoreError: no free code was found.
         """
         at = self._clock()
-        for _ in range(20):
-            person = pins.new_code()
-            if self.enrolment(person) is None:
-                break
-        else:
-            raise StoreError("no free study code was found")
-        pin = pins.new_pin()
+        made: dict[str, tuple[str, str, str]] = {}
+        for number, arm in enumerate(arms, 1):
+            code = next(
+                (c for c in (pins.new_code() for _ in range(20)) if c not in made and not self._is_taken(c)),
+                None,
+            )
+            if code is None:
+                raise StoreError("no free study code was found")
+            pin = pins.new_pin()
+            self._key(code)
+            made[code] = (pin, pins.hashed(pin, self._pepper(code)), arm)
+            progress(number)
+        shuffled = sorted(made)
         with self._db.atomic():
-            self._seen(person, at)
-            key = self._key(person)
-            self._write(
-                "INSERT INTO enrolments VALUES (:person, 'enrolment', :pin, :arm, 'active', :protocol, :at, NULL, :until)",
-                {
-                    "person": person, "pin": pins.hashed(pin, self._pepper(person)), "arm": key.seal("arm", json.dumps({"arm": arm})),
-                    "protocol": protocol, "at": at.isoformat(), "until": self._until("enrolment", at),
-                },
-            )  # fmt: skip
-            self._tally("enrolment", f"allocated {arm}", at)
-        return person, pin
+            for code in shuffled:
+                _, hashed, arm = made[code]
+                self._seen(code, at)
+                sealed = self._key(code).seal("arm", json.dumps({"arm": arm}))
+                self._write(
+                    "INSERT INTO enrolments VALUES"
+                    " (:person, 'enrolment', :pin, :arm, 'active', :protocol, :at, NULL, :until)",
+                    {
+                        "person": code, "pin": hashed, "arm": sealed, "protocol": protocol, "at": at.isoformat(),
+                        "until": self._until("enrolment", at),
+                    },
+                )  # fmt: skip
+                self._tally("enrolment", f"allocated {arm}", at)
+        return [(code, pin) for code, (pin, _, _) in made.items()]
+
+    def _is_taken(self, code: str) -> bool:
+        row = self._db.execute("SELECT 1 FROM participants WHERE person = ?", [code]).fetchone()
+        return row is not None
 
     def _pepper(self, person: str) -> bytes:
         found = self._vault.audit_key(person)
@@ -170,20 +192,38 @@ class Accounts(Lifetimes):
                 self._sign_out_all(person)
         return bool(done.rowcount)
 
-    def came(self, person: str) -> None:
-        """A participant has signed in."""
+    def came(self, person: str) -> bool:
+        """A participant has signed in; False where they have been erased meanwhile."""
         at = self._clock()
+        if self._enrolled(person) is None:
+            return False
         with self._db.atomic():
             self._seen(person, at)
             self._write(
                 "UPDATE enrolments SET first_at = coalesce(first_at, :at) WHERE person = :person",
                 {"at": at.isoformat(), "person": person},
             )
+        return True
 
-    def note_withdrawal(self, arm: str) -> None:
-        """Somebody of an arm has withdrawn: a number, as their rows go."""
+    def stages(self, person: str) -> tuple[str, ...]:
+        """How far a participant has come, for the counts that stay when they go: came, agreed, chatted."""
+        row = self._enrolled(person)
+        if row is None:
+            return ()
+        agreed = self._db.execute(
+            "SELECT 1 FROM consents WHERE person = ? AND scope = 'chat' AND granted = 1 LIMIT 1", [person]
+        ).fetchone()
+        chatted = self._db.execute("SELECT 1 FROM decisions WHERE person = ? LIMIT 1", [person]).fetchone()
+        reached = {"came": row["first_at"], "agreed": agreed, "chatted": chatted}
+        return tuple(stage for stage, found in reached.items() if found)
+
+    def note_withdrawal(self, arm: str, stages: tuple[str, ...] = ()) -> None:
+        """Somebody of an arm has withdrawn: numbers, as their rows go."""
+        at = self._clock()
         with self._db.atomic():
-            self._tally("enrolment", f"withdrawn {arm}", self._clock())
+            self._tally("enrolment", f"withdrawn {arm}", at)
+            for stage in stages:
+                self._tally("enrolment", f"{stage}, then left {arm}", at)
 
     # ------------------------------------------------------------------------------------------- staff
 
@@ -250,8 +290,10 @@ class Accounts(Lifetimes):
     # ------------------------------------------------------------------------------------------- signed in
 
     def sign_in(self, person: str, token: str) -> None:
-        """A cookie is good from now on."""
+        """A cookie is good from now on; of who is there, as an erasure may have come in between."""
         at = self._clock()
+        if self._enrolled(person) is None and self.role(person) is None:
+            return
         with self._db.atomic():
             self._write(
                 "INSERT OR REPLACE INTO logins VALUES (:digest, :person, 'login', :at, 0, :until)",
@@ -261,18 +303,23 @@ class Accounts(Lifetimes):
                 },
             )  # fmt: skip
 
-    def sign_out(self, person: str, token: str) -> None:
-        """A cookie is good no more, whoever has a copy of it."""
+    def sign_out(self, person: str, token: str, *, is_anonymous: bool = False) -> None:
+        """A cookie is good no more, whoever has a copy of it.
+
+        Of a visitor of the demo, who signs in nowhere, only the cookie's hash is kept, until the cookie expires by itself.
+        """
         at = self._clock()
         with self._db.atomic():
+            if is_anonymous:
+                values = {"digest": digest(token), "at": at.isoformat(), "until": self._until("login", at)}
+                self._write(
+                    "INSERT OR IGNORE INTO logins VALUES (:digest, '', 'login', :at, 1, :until)", values
+                )
+                return
             self._write(
-                "INSERT INTO logins VALUES (:digest, :person, 'login', :at, 1, :until)"
-                " ON CONFLICT DO UPDATE SET is_ended = 1",
-                {
-                    "digest": digest(token), "person": person, "at": at.isoformat(),
-                    "until": (at + timedelta(days=1)).isoformat(),
-                },
-            )  # fmt: skip
+                "DELETE FROM logins WHERE digest = :digest AND person = :person",
+                {"digest": digest(token), "person": person},
+            )
 
     def sign_out_all(self, person: str) -> int:
         """Every cookie of a person is good no more; how many there were."""
@@ -308,13 +355,17 @@ class Accounts(Lifetimes):
         found = self.enrolment(person)
         return found is not None and found.status is Status.ACTIVE
 
-    def marks(self) -> tuple[int, int, int]:
-        """Numbers of which one changes when a sign-in ends or an account is closed, by whichever process."""
-        row = self._db.execute(
-            "SELECT (SELECT count(*) FROM logins), (SELECT coalesce(sum(is_ended), 0) FROM logins),"
-            " (SELECT count(*) FROM enrolments WHERE status = 'active') + (SELECT count(*) FROM staff)"
-        ).fetchone()
-        return int(row[0]), int(row[1]), int(row[2])
+    def signed_in(self) -> tuple[dict[str, str], frozenset[str]]:
+        """Cookies that are good now, with whose they are, and cookies of visitors that were ended: hashes of both."""
+        rows = self._db.query(
+            "SELECT digest, person, is_ended FROM logins WHERE expires_at > :now AND (is_ended = 1"
+            " OR person IN (SELECT person FROM enrolments WHERE status = 'active' AND expires_at > :now)"
+            " OR person IN (SELECT person FROM staff WHERE status = 'active' AND expires_at > :now))",
+            {"now": self._clock().isoformat()},
+        )
+        found = list(rows)
+        good = {row["digest"]: row["person"] for row in found if not row["is_ended"]}
+        return good, frozenset(row["digest"] for row in found if row["is_ended"])
 
     # ------------------------------------------------------------------------------------------- what deviated
 

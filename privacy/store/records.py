@@ -218,12 +218,13 @@ class Records(Lifetimes):
             self._seen(person, at)
             key = self._key(person)
             self._write(
-                "INSERT INTO sessions VALUES (:id, :person, 'session', :at, :at, 0, :state, :places, :until, NULL, NULL, :coming)"
+                "INSERT INTO sessions VALUES"
+                " (:id, :person, 'session', :at, :at, 0, :state, :places, :until, :fades, NULL, :coming)"
                 " ON CONFLICT DO UPDATE SET places = excluded.places, coming = excluded.coming",
                 {
                     "id": session, "person": person, "at": at.isoformat(), "until": self._until("session", at),
                     "state": key.seal(f"state {session}", state), "places": key.seal(f"places {session}", places),
-                    "coming": key.seal(f"coming {session}", coming),
+                    "coming": key.seal(f"coming {session}", coming), "fades": self._fades(json.loads(state)),
                 },
             )  # fmt: skip
 

@@ -172,10 +172,16 @@ BACKWARDS: Final[Mapping[int, str]] = {
     """,
 }
 """How a step is taken back, so that the release before it can use the file again."""
-LOST_BACKWARDS: Final[Mapping[int, tuple[str, ...]]] = {
-    4: ("enrolments", "staff", "responses", "deviations"),
+LOST_BACKWARDS: Final[Mapping[int, Mapping[str, str]]] = {
+    4: {
+        "enrolments": "SELECT count(*) FROM enrolments",
+        "staff": "SELECT count(*) FROM staff",
+        "responses": "SELECT count(*) FROM responses",
+        "deviations": "SELECT count(*) FROM deviations",
+        "pages that could be shown again": "SELECT count(*) FROM sessions WHERE shown IS NOT NULL OR coming IS NOT NULL",
+    },
 }
-"""Tables whose rows are lost when a step is taken back."""
+"""What is lost when a step is taken back, each with a count of it."""
 
 SEALED: Final[Mapping[str, tuple[str, ...]]] = {
     "sessions": ("state", "places", "shown", "coming"),

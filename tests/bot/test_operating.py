@@ -599,13 +599,11 @@ def test_a_day_is_twenty_four_hours(keeping: Keeping, clock: Clock) -> None:
 # ------------------------------------------------------------------------------------------------ what is not so yet
 
 
-@pytest.mark.xfail(strict=True, reason="it is logged before it is looked for")
 def test_the_log_does_not_say_that_a_notice_was_taken_on_that_is_not_there(keeping: Keeping) -> None:
     assert not in_store(keeping, lambda o: o.acknowledge(99, by="anna", did=ACTIONS[0]))
     assert logged(keeping, EventKind.ESCALATION) == []
 
 
-@pytest.mark.xfail(strict=True, reason="only reading looks at the reason; here any text goes into the log")
 def test_unblinding_needs_a_reason_of_ours(keeping: Keeping) -> None:
     person = enrol(keeping)
     with pytest.raises(PrivacyError, match="needs a reason"):

@@ -528,7 +528,6 @@ async def test_an_export_of_nobody_is_empty_and_says_so(study: Deployment) -> No
 # ------------------------------------------------------------------------------------------------ what is not so yet
 
 
-@pytest.mark.xfail(strict=True, reason="the flow raises SealBroken where the rows say 'does not open'")
 async def test_an_arm_that_does_not_open_keeps_nobody_from_the_export(study: Deployment) -> None:
     one, two = await study.enrol("quokka", *ALL), await study.enrol("numbat", *ALL)
     await study.keeping.run(
@@ -541,7 +540,6 @@ async def test_an_arm_that_does_not_open_keeps_nobody_from_the_export(study: Dep
     assert {row["arm"] for row in study.rows("participants")} == {"does not open", "numbat"}
 
 
-@pytest.mark.xfail(strict=True, reason="the table of attributes tells that it was declined")
 async def test_what_is_hidden_of_a_person_is_not_told_by_another_table(study: Deployment) -> None:
     people = [await study.enrol("quokka", *ALL) for _ in range(3)]
     made = await study.talk(people[0], "I've stopped going to work and I can't sleep, what do I do?")

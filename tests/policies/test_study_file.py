@@ -316,7 +316,6 @@ def test_arms_that_are_none_are_refused(text: str, told: str) -> None:
     assert told in str(said.value)
 
 
-@pytest.mark.xfail(strict=True, reason="a share without an arm is taken for an arm without a name")
 def test_a_share_without_an_arm_is_refused() -> None:
     with pytest.raises(PolicyError, match="--arms"):
         ratios(":2")

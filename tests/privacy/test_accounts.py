@@ -446,9 +446,6 @@ async def test_a_visitor_who_is_erased_counts_for_no_arm(keeping: Keeping, act: 
     assert act(lambda a: a.tallied("enrolment")) == {}
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the number is lost where the first erasure finds residue and is run again"
-)
 async def test_who_leaves_is_counted_though_a_reader_was_in_the_way_at_first(
     keeping: Keeping, act: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -523,9 +520,6 @@ async def test_answers_to_a_questionnaire_are_erased_with_their_person(
 
 
 @pytest.mark.parametrize("text", ["participants", "enrolment", "escalations"])
-@pytest.mark.xfail(
-    strict=True, reason="a word of theirs that is also a word of ours is taken for residue, whatever is done"
-)
 async def test_who_answered_with_a_word_that_our_tables_use_can_be_erased(
     text: str, keeping: Keeping, act: Callable[..., Any]
 ) -> None:

@@ -601,10 +601,6 @@ async def test_what_was_written_after_a_backup_is_not_in_it_and_the_rest_is_whol
 # ------------------------------------------------------------------------------------------------ what is not so yet
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="only study.db, audit.db and keys.db are looked for, and SQLite replays what lies beside them",
-)
 async def test_a_write_ahead_log_of_an_earlier_life_is_not_replayed_into_a_restore(
     live: Keeping, clock: Clock, tmp_path: Path
 ) -> None:
@@ -619,9 +615,6 @@ async def test_a_write_ahead_log_of_an_earlier_life_is_not_replayed_into_a_resto
     assert later
 
 
-@pytest.mark.xfail(
-    strict=True, reason="who enrolled in between has no key there, and is erased as if they had asked for it"
-)
 async def test_keys_that_are_older_than_the_data_are_refused(
     live: Keeping, clock: Clock, tmp_path: Path
 ) -> None:
@@ -633,10 +626,6 @@ async def test_keys_that_are_older_than_the_data_are_refused(
         restore(tmp_path / "new", data=data, keys=keys)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="erasures that are replayed are not counted as withdrawals, and the flow does not add up",
-)
 async def test_who_is_erased_again_after_a_restore_is_counted_as_withdrawn_again(
     live: Keeping, clock: Clock, tmp_path: Path
 ) -> None:
