@@ -470,12 +470,15 @@ def _csv(columns: Sequence[str], rows: Iterable[Row]) -> bytes:
     return out.getvalue().encode()
 
 
+_FORMULA = frozenset("=+-@")
+
+
 def _cell(value: Any) -> Any:
     if value is None:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, str) and value.lstrip()[:1] in ("=", "+", "-", "@") and value.strip():
+    if isinstance(value, str) and (value[:1] in ("\t", "\r", "\n") or value.lstrip()[:1] in _FORMULA):
         return "'" + value
     return value
 

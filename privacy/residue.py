@@ -75,6 +75,7 @@ _OURS = frozenset(
         *MIGRATIONS,
         *TABLES,
         *(facts.purpose for facts in TABLES.values()),
+        *(" ".join(facts.categories) for facts in TABLES.values()),
         *map(str, EventKind),
         *map(str, Scope),
     )

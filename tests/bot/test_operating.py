@@ -154,7 +154,7 @@ def test_a_notice_of_a_lower_level_does_not_pause_again_after_a_resume(
     keeping: Keeping, clock: Clock
 ) -> None:
     danger(keeping, clock, "one", "two", "three")
-    in_store(keeping, lambda o: o.resume(by="anna", why="looked"))
+    in_store(keeping, lambda o: o.resume(by="anna", why="notices-looked-at"))
     danger(keeping, clock, "four", level=RiskLevel.ELEVATED)
     assert paused(keeping) is None
 
@@ -210,25 +210,29 @@ async def test_danger_in_conversations_pauses_enrolment(
 
 
 def test_a_pause_is_kept_logged_and_deviates_once(keeping: Keeping, clock: Clock) -> None:
-    assert in_store(keeping, lambda o: o.pause(by="anna", why=" holidays "))
-    assert not in_store(keeping, lambda o: o.pause(by="bert", why="again"))
-    assert paused(keeping) == {"at": clock().isoformat(), "why": "holidays", "by": "anna"}
+    assert in_store(keeping, lambda o: o.pause(by="anna", why="technical"))
+    assert not in_store(keeping, lambda o: o.pause(by="bert", why="board"))
+    assert paused(keeping) == {"at": clock().isoformat(), "why": "technical", "by": "anna"}
     assert logged(keeping, EventKind.POLICY) == [{"enrolment": "paused", "by": "anna"}]
     assert deviations(keeping) == [("enrolment-paused", "", "anna")]
 
 
 def test_resuming_clears_a_pause_by_hand_or_by_the_rule(keeping: Keeping, clock: Clock) -> None:
-    assert not in_store(keeping, lambda o: o.resume(by="anna", why="looked"))
+    assert not in_store(keeping, lambda o: o.resume(by="anna", why="notices-looked-at"))
     danger(keeping, clock, "one", "two", "three")
-    assert in_store(keeping, lambda o: o.resume(by="anna", why="looked"))
+    assert in_store(keeping, lambda o: o.resume(by="anna", why="notices-looked-at"))
     assert paused(keeping) is None
-    assert logged(keeping, EventKind.POLICY)[0] == {"enrolment": "resumed", "by": "anna", "why": "looked"}
+    assert logged(keeping, EventKind.POLICY)[0] == {
+        "enrolment": "resumed",
+        "by": "anna",
+        "why": "notices-looked-at",
+    }
     assert deviations(keeping)[-1] == ("enrolment-resumed", "", "anna")
 
 
 def test_more_danger_after_a_resume_pauses_again(keeping: Keeping, clock: Clock) -> None:
     danger(keeping, clock, "one", "two", "three")
-    in_store(keeping, lambda o: o.resume(by="anna", why="looked"))
+    in_store(keeping, lambda o: o.resume(by="anna", why="notices-looked-at"))
     danger(keeping, clock, "four")
     assert paused(keeping) is not None and [kind for kind, _, _ in deviations(keeping)] == [
         "enrolment-paused", "enrolment-resumed", "enrolment-paused",
@@ -239,11 +243,11 @@ def test_where_it_cannot_be_logged_nothing_pauses_or_resumes(keeping: Keeping, c
     danger(keeping, clock, "one", "two", "three")
     no_log(keeping)
     with pytest.raises(AuditBroken):
-        in_store(keeping, lambda o: o.resume(by="anna", why="looked"))
+        in_store(keeping, lambda o: o.resume(by="anna", why="notices-looked-at"))
     assert paused(keeping) is not None
     keeping.call(lambda s: s.set_own(PAUSED, None))
     with pytest.raises(AuditBroken):
-        in_store(keeping, lambda o: o.pause(by="anna", why="looked"))
+        in_store(keeping, lambda o: o.pause(by="anna", why="technical"))
     assert paused(keeping) is None
 
 
@@ -403,7 +407,7 @@ def test_a_deactivation_is_a_deviation_and_can_be_undone(keeping: Keeping) -> No
 def test_kinds_of_deviation_that_the_program_notes_are_among_those_of_the_command(keeping: Keeping) -> None:
     person = enrol(keeping)
     for act in (
-        lambda o: o.pause(by="a", why="b"), lambda o: o.resume(by="a", why="b"), lambda o: o.unblind(person, by="a", why="safety"),
+        lambda o: o.pause(by="a", why="board"), lambda o: o.resume(by="a", why="board"), lambda o: o.unblind(person, by="a", why="safety"),
         lambda o: o.deactivate(person, by="a"), lambda o: o.reset_pin(person, by="a"),
     ):  # fmt: skip
         in_store(keeping, act)

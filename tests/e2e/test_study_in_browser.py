@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -337,6 +339,44 @@ def test_wrong_pins_are_slowed_down_and_nobody_else_is(visit: Callable[[], Recor
         assert "too many wrong tries" in page.inner_text("main"), "the right PIN too, for half a minute"
         sign_in(page, made.url, other[0].upper().replace("-", " "), other[1].replace(" ", ""))
         assert page.url.endswith("/consent"), "the same address, another person, however they type it"
+
+
+def test_forms_answer_danger_whoever_sends_them_and_let_in_only_who_may(
+    visit: Callable[[], Recorded], tmp_path: Path
+) -> None:
+    settings = deployment(tmp_path)
+    danger = {
+        "how-are-you.words": "I am going to kill myself tonight",
+        "mental_state": "I am going to kill myself tonight",
+    }
+    with running(tmp_path, **settings) as made:
+        page, origin = visit().page, {"origin": made.url}
+        for path in ("/questions/after", "/questions/before", "/about-you"):
+            told = page.request.post(made.url + path, form=danger, headers=origin)
+            assert told.ok and "999" in told.text(), "nobody is signed in, and it is heard all the same"
+        assert page.request.get(made.url + "/thread/x").url.endswith("/login"), (
+            "no other path to the chat's page"
+        )
+
+        form, chats = (
+            enrolled(tmp_path, 1, arms="okapi", **settings)[0],
+            enrolled(tmp_path, 1, arms="zebra", **settings)[0],
+        )
+        sign_in(page, made.url, *form)
+        page.request.post(made.url + "/about-you", form={"age": "34"}, headers=origin)
+        assert "34" not in page.request.get(made.url + "/my-data/export.json").text(), (
+            "nothing before consent"
+        )
+        answer(page, made.url, yes={"chat"})
+        page.goto(made.url + "/")
+        assert page.url.endswith("/about-you"), "it is still to be asked"
+
+        page = visit().page
+        enter(page, made.url, chats)
+        say(page, WORRY)
+        with closing(sqlite3.connect(tmp_path / "data" / "study.db", timeout=20)) as db, db:
+            db.execute("UPDATE logins SET expires_at = '2026-01-01' WHERE person = ?", [chats[0]])
+        expect(page.get_by_label("Study code")).to_be_visible(timeout=15_000)
 
 
 def test_signing_in_and_the_operators_page_can_be_used_by_everybody(

@@ -275,7 +275,7 @@ def test_a_cookie_of_a_participant_is_good_for_twelve_hours(act: Callable[..., A
 
 def test_a_cookie_of_a_visitor_of_the_demo_is_good_until_it_is_ended(act: Callable[..., Any]) -> None:
     assert stands(act, ANONYMOUS, is_anonymous=True)
-    act(lambda a: a.sign_out(ANONYMOUS, "cookie"))
+    act(lambda a: a.sign_out(ANONYMOUS, "cookie", is_anonymous=True))
     assert not stands(act, ANONYMOUS, is_anonymous=True)
     assert stands(act, ANONYMOUS, "another", is_anonymous=True)
 
@@ -323,10 +323,10 @@ def test_a_new_pin_ends_sign_ins_and_the_old_pin(act: Callable[..., Any]) -> Non
 
 def test_who_is_deactivated_is_out_at_once_and_can_be_let_in_again(act: Callable[..., Any]) -> None:
     person, pin = signed_in(act)
-    before = act(lambda a: a.marks())
+    before = act(lambda a: a.signed_in())
     assert act(lambda a: a.set_status(person, Status.DEACTIVATED))
     assert not stands(act, person) and not lets_in(act, person, pin)
-    assert act(lambda a: a.marks()) != before, "open pages hear of it"
+    assert act(lambda a: a.signed_in()) != before, "open pages hear of it"
     assert act(lambda a: a.set_status(person, Status.ACTIVE))
     assert lets_in(act, person, pin) and not stands(act, person), "the old cookie stays ended"
     assert not act(lambda a: a.set_status("nnnn-nnnn", Status.DEACTIVATED))
@@ -344,7 +344,7 @@ def test_open_pages_can_tell_that_something_about_sign_ins_has_changed(
     how: str, act: Callable[..., Any]
 ) -> None:
     person, _ = signed_in(act)
-    before = act(lambda a: a.marks())
+    before = act(lambda a: a.signed_in())
     {
         "sign_in": lambda: act(lambda a: a.sign_in(person, "another")),
         "sign_out": lambda: act(lambda a: a.sign_out(person, "cookie")),
@@ -352,7 +352,7 @@ def test_open_pages_can_tell_that_something_about_sign_ins_has_changed(
         "reset_pin": lambda: act(lambda a: a.reset_pin(person)),
         "deactivate": lambda: act(lambda a: a.set_status(person, Status.DEACTIVATED)),
     }[how]()
-    assert act(lambda a: a.marks()) != before
+    assert act(lambda a: a.signed_in()) != before
 
 
 # ------------------------------------------------------------------------------------------------ staff
@@ -431,7 +431,7 @@ async def test_erasing_takes_the_enrolment_the_sign_ins_and_leaves_a_number(
         and not stands(act, person)
     )
     assert act(lambda a: a.tallied("enrolment")) == {
-        f"allocated {ARMS[0]}": 1, f"allocated {ARMS[1]}": 1, f"withdrawn {ARMS[0]}": 1,
+        f"agreed, then left {ARMS[0]}": 1, f"allocated {ARMS[0]}": 1, f"allocated {ARMS[1]}": 1, f"withdrawn {ARMS[0]}": 1,
     }  # fmt: skip
     assert [(row["kind"], row["person"]) for row in act(lambda a: a.deviations())] == [
         ("pin-reset", "erased")

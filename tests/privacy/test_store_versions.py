@@ -531,6 +531,12 @@ async def test_a_missing_key_alone_erases_again_though_no_mark_says_so(
         assert marks.execute("DELETE FROM tombstones").rowcount == 1
     signed_again(keys)
     restore(tmp_path / "new", data=data, keys=keys)
+    keeping: Any = keeping_in(tmp_path / "new", clock=clock)
+    assert FIRST in await keeping.run(keeping.records.persons), (
+        "a start alone deletes nobody for want of a key"
+    )
+    await keeping.run(keeping.erase_keyless)
+    keeping.close()
     await nobody_came_back(tmp_path / "new", clock, tokens)
 
 
