@@ -10,7 +10,6 @@ import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -27,10 +26,20 @@ from bot.correcting import corrected
 from bot.keeping import Line
 from bot.responding import Words
 from bot.risk.verdict import RiskLevel
-from bot.session import Arm
-from bot.web import doors, house
+from bot.web import doors
 from bot.web.house import desk, is_study, keeping, parts, settings
-from bot.web.visitors import Visitor, forget, fresh, is_anonymous, new_code, of, park, parked, visitors
+from bot.web.visitors import (
+    Visitor,
+    forget,
+    fresh,
+    is_anonymous,
+    new_code,
+    nobody,
+    of,
+    park,
+    parked,
+    visitors,
+)
 from policies.attributes import Attribute
 from privacy.detector import Detector
 from privacy.errors import PrivacyError
@@ -333,9 +342,7 @@ async def start() -> None:
 
 async def _help(key: str) -> None:
     """A message of ours with people who can help, where there is no conversation to say it in."""
-    words = parts.responder.failure(
-        fresh(new_code(), house.Place(arm="", kind=Arm.RAISE, parts=parts)).session, key=key
-    )
+    words = parts.responder.failure(nobody().session, key=key)
     await cl.Message(content=linked(words)).send()
 
 
@@ -366,8 +373,7 @@ async def said(message: cl.Message) -> None:
 
 async def _unheard(text: str, *, key: str = "signed_out") -> None:
     """A message that belongs to nobody any more is screened all the same: danger gets its card."""
-    place = house.Place(arm="", kind=Arm.RAISE, parts=replace(parts, asks_first=False))
-    conversation = fresh(new_code(), place)
+    conversation = nobody()
     if parts.stages.heard(_both_ends(text)).level is RiskLevel.NONE:
         await _help(key)
     else:
@@ -499,8 +505,7 @@ async def rate(code: str | None, number: int, rating: str, note: str) -> list[Wo
     whether there is an answer that it is said of.
     """
     visitor = await of(code) if code is not None else None
-    nobody = house.Place(arm="", kind=Arm.RAISE, parts=parts)
-    conversation = visitor.conversation if visitor is not None else fresh(new_code(), nobody)
+    conversation = visitor.conversation if visitor is not None else nobody()
     is_answered = rating in ("helped", "not") and 0 < number <= conversation.session.turn
     helped = rating == "helped" if is_answered else None
     return [w async for w in conversation.rate(helped=helped, note=_both_ends(note), number=number)]

@@ -244,8 +244,12 @@ async def danger_in(texts: Sequence[str], conversation: Conversation) -> str | N
 
 
 def nobody() -> Conversation:
-    """A conversation of nobody in particular: for words of somebody who is not signed in, which are screened all the same."""
-    return fresh(new_code(), Place(arm="", kind=Arm.RAISE, parts=replace(parts, asks_first=False)))
+    """A conversation of nobody in particular: for words of somebody who is not signed in, which are screened all the same.
+
+    They see who can help. Nobody is told: a code that leads to nobody helps no one, and anybody could ring the bell.
+    """
+    alone = replace(parts, asks_first=False, desk=None)
+    return fresh(new_code(), Place(arm="", kind=Arm.RAISE, parts=alone))
 
 
 async def fill_in(code: str, told: Mapping[Any, str]) -> None:
