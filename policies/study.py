@@ -146,20 +146,20 @@ class _File(_Strict):
     @classmethod
     def _spoken(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if value != ("en",):
-            raise ValueError("the chat speaks English only: [en]")
+            raise ValueError(f"{', '.join(value) or 'none'}: the chat speaks English only: [en]")
         return value
 
     @model_validator(mode="after")
     def _agree(self) -> _File:
         if self.opens and self.closes and self.closes < self.opens:
-            raise ValueError("closes is before opens")
+            raise ValueError(f"closes: {self.closes} is before opens, {self.opens}")
         names = [q.name for q in self.questionnaires]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice:
-            raise ValueError(f"the questionnaire {twice} is there twice")
+            raise ValueError(f"questionnaires: {twice} is there twice")
         for name in self.arms:
             if not name.replace("-", "").isalnum() or not name.islower():
-                raise ValueError(f"the arm {name}: small letters, digits and hyphens")
+                raise ValueError(f"arms: {name!r}: write small letters, digits and hyphens")
         return self
 
 
@@ -235,9 +235,12 @@ def load(path: Path) -> Study:
         choices = _File.model_validate({k: v for k, v in raw.items() if v is not None})
     except ValidationError as bad:
         first = bad.errors()[0]
-        keys = tuple(str(part) for part in first["loc"])
-        line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), 1)
         told = first["msg"].removeprefix("Value error, ")
+        keys = tuple(str(part) for part in first["loc"])
+        named, _, rest = told.partition(": ")
+        if not keys and (named,) in lines:
+            keys, told = (named,), rest
+        line = next((lines[keys[:n]] for n in range(len(keys), 0, -1) if keys[:n] in lines), 1)
         value = first["input"]
         shown = f" (found {value!r})" if isinstance(value, str | int | float) else ""
         raise PolicyFileError(f"{path}, line {line}: {'.'.join(keys) or 'the file'}: {told}{shown}") from None

@@ -167,16 +167,16 @@ def test_a_bad_value_is_named_with_file_and_line(
     ("old", "new", "told"),
     [
         ("title: A study of quokkas\n", "", "line 1: title: Field required"),
-        ("contact: desk@study.example", "languages: [de]", "line 3: languages: the chat speaks English only"),
-        ("contact: desk@study.example", "languages: [en, de]", "line 3: languages: the chat speaks English only"),
-        ("closes: 2027-06-30", "closes: 2026-06-30", "closes is before opens"),
+        ("contact: desk@study.example", "languages: [de]", "the chat speaks English only"),
+        ("contact: desk@study.example", "languages: [en, de]", "the chat speaks English only"),
+        ("closes: 2027-06-30", "closes: 2026-06-30", "closes: 2026-06-30 is before opens"),
         ("id: words", "id: now", "line 17: questionnaires.0: the item now is there twice"),
         ("        low: not at all\n", "", "line 21: questionnaires.0.items.0: a likert item needs low and high"),
         ("        high: extremely\n", "", "line 21: questionnaires.0.items.0: a likert item needs low and high"),
         ("    kind: vanilla", "    kind: vanilla\n    prompts: {answer: abc}", "line 16: arms.numbat.prompts: answer: not a SHA-256"),
         ("    kind: vanilla", f"    kind: vanilla\n    prompts: {{answer: {'G' * 64}}}", "line 16: arms.numbat.prompts: answer: not"),
-        ("  numbat:", "  Numbat:", "the arm Numbat: small letters"),
-        ("  numbat:", "  num bat:", "the arm num bat: small letters"),
+        ("  numbat:", "  Numbat:", "arms: 'Numbat': write small letters"),
+        ("  numbat:", "  num bat:", "arms: 'num bat': write small letters"),
         ("retention_file: short.yaml", "retention_file: long.yaml", "line 8: retention_file: long.yaml is not there"),
         ("thresholds: strict.yaml", "library: paths.json", "line 13: library: paths.json is not there"),
         ("thresholds: strict.yaml", "thresholds: strict.yaml\n    thresholds: strict.yaml", "line 14: thresholds: there twice"),
@@ -191,7 +191,7 @@ def test_what_is_impossible_is_named_with_file_and_line(old: str, new: str, told
 
 def test_two_questionnaires_of_one_name_are_refused(folder: Path) -> None:
     twice = WHOLE + WHOLE[WHOLE.index("  - name: distress") :]
-    with pytest.raises(PolicyFileError, match="the questionnaire distress is there twice"):
+    with pytest.raises(PolicyFileError, match="questionnaires: distress is there twice"):
         study.load(written(folder, twice))
 
 
