@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from bot.cli.deployment import by_option, with_keeping
+from bot.errors import SettingsError
 from bot.export import TooFew
 from bot.export import export as write_export
+from bot.flow_picture import picture
 from bot.keeping import Keeping
 from bot.operating import DEVIATIONS, PAUSE_WHY, Operating
 from bot.settings import read_settings, study_of
@@ -60,8 +62,9 @@ def prompts() -> None:
 
 
 @study.command()
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The diagram as a picture, too.")
 @_json
-def flow(*, as_json: bool) -> None:
+def flow(*, svg: Path | None, as_json: bool) -> None:
     """How many came how far, by arm: the numbers of a CONSORT diagram. It shows sizes of arms, and nobody."""
 
     def work(keeping: Keeping) -> dict[tuple[str, str], int]:
@@ -69,6 +72,11 @@ def flow(*, as_json: bool) -> None:
         return research.flow(keeping.now())
 
     found = with_keeping(work)
+    if svg is not None:
+        try:
+            svg.write_text(picture(found, title=study_of(read_settings()).choices.title), encoding="utf-8")
+        except OSError as bad:
+            raise SettingsError(f"{svg}: cannot be written ({bad.strerror})") from None
     if as_json:
         click.echo(json.dumps([{"step": s, "arm": a, "people": n} for (s, a), n in found.items()], indent=1))
         return
