@@ -479,7 +479,10 @@ class Examination:
 
     def _erased_are_back(self) -> None:
         audit = self.found.audit
-        there = {row["person"] for row in self.found.store.db.query("SELECT person FROM participants")}
+        there: set[str] = set()
+        for table in (*PERSONAL, "holds"):
+            rows = self.found.store.db.query(f"SELECT DISTINCT person FROM {table}")  # noqa: S608 (our own names)
+            there |= {row["person"] for row in rows if row["person"]}
         back = sum(audit.was_erased(person) for person in there | set(self.keys.made()))
         if back:
             self._find(

@@ -317,7 +317,7 @@ class Rights:
 
     def returned(self) -> list[str]:
         """Who was erased and is there again, rows or a key."""
-        back = [person for person in self._records.persons() if self._audit.was_erased(person)]
+        back = [person for person in self._records.everybody() if self._audit.was_erased(person)]
         back += [p for p in self._vault.subjects() if self._audit.was_erased(p) and p not in back]
         return back
 

@@ -632,6 +632,14 @@ class Records(Lifetimes):
             found |= {row["person"] for row in rows if row["person"]}
         return found
 
+    def everybody(self) -> list[str]:
+        """Everybody whose code stands in any table."""
+        found: set[str] = set()
+        for table in (*PERSONAL, "holds"):
+            rows = self._db.query(f"SELECT DISTINCT person FROM {table}")  # noqa: S608 (our own names)
+            found |= {row["person"] for row in rows if row["person"]}
+        return sorted(found)
+
     def persons(self) -> list[str]:
         """Everybody of whom there is a row."""
         return [row["person"] for row in self._db.query("SELECT person FROM participants ORDER BY person")]
