@@ -395,10 +395,18 @@ class Conversation:
         return str(uuid5(NAMESPACE_OID, f"{self.id} {turn} {which}"))
 
     async def _turn(self, text: str, *, chosen: bool, message_id: str) -> AsyncGenerator[Words, None]:
+        """One turn, in which no text is encoded twice."""
+        text = text.encode("utf-8", "replace").decode("utf-8")
+        topic = self._session.topic
+        with encoder.built_in().holding(text, topic.query if topic else ""):
+            async with aclosing(self._turned(text, chosen=chosen, message_id=message_id)) as turned:
+                async for words in turned:
+                    yield words
+
+    async def _turned(self, text: str, *, chosen: bool, message_id: str) -> AsyncGenerator[Words, None]:
         if self._parts.keeping is not None:
             self._session = self._parts.keeping.still_true(self._session)
         before = self._session
-        text = text.encode("utf-8", "replace").decode("utf-8")
         verdict = Verdict()
         left = (
             None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
@@ -425,8 +433,6 @@ class Conversation:
         referred: float | None = None
         began = time.perf_counter()
         self._running = turn
-        held = encoder.built_in().holding(text, before.topic.query if before.topic else "")
-        held.__enter__()  # for the whole turn, whichever way it ends
         try:
             verdict = await self._screened(text, turn.looking)
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
@@ -451,7 +457,6 @@ class Conversation:
                     referred = time.perf_counter() - began
                 yield self._restored(words, turn)
         finally:
-            held.__exit__(None, None, None)
             self._running = None
             self.shown.extend(line for line in turn.shown if line not in self.shown)
             if self._passage is not None:

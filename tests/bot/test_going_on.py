@@ -15,6 +15,7 @@ from bot.conversation import Conversation
 from bot.keeping import Keeping, Line
 from bot.parts import Parts
 from bot.session import Session
+from policies import encoder
 from privacy.consent import Scope
 from privacy.placeholders import Placeholders
 from tests.conftest import keeping_in
@@ -153,3 +154,27 @@ async def test_a_study_that_is_over_answers_with_help_and_danger_still_gets_its_
     assert "isn't running now" in words[-1].text and words[-1].resources
     words = await said(conversation, "I am going to kill myself tonight")
     assert words[-1].fields.get("reason") == "imminent_risk" and "999" in words[-1].text
+
+
+async def test_a_text_is_encoded_once_a_turn_and_nothing_is_known_of_it_afterwards(
+    whole: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brain = encoder.built_in()
+    runs: list[int] = []
+
+    class Counted:
+        def run(self, *arguments: Any) -> Any:
+            runs.append(arguments[1]["input_ids"].shape[1])
+            return session.run(*arguments)
+
+    session = brain._session
+    monkeypatch.setattr(brain, "_session", Counted())
+    conversation = Conversation.start(whole, country="GB")
+    moves = conversation.receive(WORRY)
+    await anext(moves)
+    assert WORRY in brain._held
+    await moves.aclose()
+    assert not brain._held, "a turn that is left forgets too"
+    runs.clear()
+    await said(Conversation.start(whole, country="GB"), WORRY)
+    assert runs.count(max(runs)) == 1 and not brain._held
