@@ -259,13 +259,12 @@ async def _elsewhere(visitor: Visitor) -> None:
     for session in list(ws_sessions_id.values()):
         is_theirs = session.user is not None and session.user.identifier == visitor.code
         if is_theirs and session.id != mine and await doors.is_standing(visitor.code, session.token or ""):
-            context = init_ws_context(session)
+            init_ws_context(session)
             try:
                 await _close_question()
                 await _again(visitor.conversation)
             except Exception as failed:  # noqa: BLE001 (that page may be gone)
                 log.error("another page was not brought up to date: %s", type(failed).__name__)
-            del context
     init_ws_context(WebsocketSession.get_by_id(mine) or cl.context.session)
 
 

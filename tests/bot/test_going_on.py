@@ -182,3 +182,11 @@ async def test_a_text_is_encoded_once_a_turn_and_nothing_is_known_of_it_afterwar
     runs.clear()
     await said(Conversation.start(whole, country="GB"), WORRY)
     assert runs.count(max(runs)) == 1 and not brain._held
+
+
+async def test_words_in_a_silence_after_danger_stand_on_the_page_too(whole: Parts) -> None:
+    conversation = Conversation.start(whole, person="person-one", country="GB")
+    await said(conversation, "I am going to kill myself tonight")
+    before = len(conversation.page())
+    silent = [words async for words in conversation.silent()]
+    assert silent and [line.id for line in conversation.page()[before:]] == [w.id for w in silent]
