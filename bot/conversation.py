@@ -387,8 +387,13 @@ class Conversation:
         async with self._lock:
             step = dialogue.step(self._session, Silence(at=self._parts.clock()), self._parts.rules)
             self._session = step.session
-            for move in step.moves:
-                yield await self._worded(move, step.session)
+            for number, move in enumerate(step.moves):
+                words = await self._worded(move, step.session)
+                words = replace(
+                    words, id=self._line_id(step.session.turn, f"silence {step.session.quiet} {number}")
+                )
+                self.shown.append(_line(words))
+                yield words
 
     def _line_id(self, turn: int, which: str) -> str:
         """The id of a message on the page: the same when the turn is done again after the program ended in it."""
@@ -656,12 +661,7 @@ class Conversation:
         words = replace(words, id=self._line_id(turn.turn, number))
         if not words.is_partial:
             turn.answered.append(words.text)
-            turn.shown.append(
-                Line(
-                    id=words.id, is_theirs=False, move=words.move, text=words.text, resources=words.resources,
-                    is_own=words.is_own,
-                )
-            )  # fmt: skip
+            turn.shown.append(_line(words))
         if not self.places.values:
             return words
         back = partial(self.places.restore, own=words.is_own)
@@ -990,6 +990,18 @@ async def _next(pieces: AsyncIterator[_Result], *, within: float) -> _Result:
             return await anext(pieces)
     except StopAsyncIteration:
         raise ModelUnavailable("it ended without an answer") from None
+
+
+def _line(words: Words) -> Line:
+    """A message of ours as it stands on the page."""
+    return Line(
+        id=words.id,
+        is_theirs=False,
+        move=words.move,
+        text=words.text,
+        resources=words.resources,
+        is_own=words.is_own,
+    )
 
 
 def _swallow(done: asyncio.Future[Any]) -> None:
