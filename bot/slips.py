@@ -34,7 +34,7 @@ def slips(people: Iterable[tuple[str, str]], *, origin: str, title: str, contact
         contact: whom to ask.
     """
     made = [
-        {"code": code, "pin": pin, "address": origin, "qr": qr(f"{origin}/login?code={quote(code)}")}
+        {"code": code, "pin": pin, "address": origin, "qr": qr(f"{origin}/sign-in?code={quote(code)}")}
         for code, pin in people
     ]
     return render("slips.html", slips=made, title=title, contact=contact)

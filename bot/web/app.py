@@ -64,7 +64,7 @@ def _own_secret(directory: Path) -> str:
 
 
 OURS = (
-    "/consent", "/my-data", "/feedback", "/help", "/call/", "/text/", "/protocol", "/about", "/leave", "/login", "/logout",
+    "/consent", "/my-data", "/feedback", "/help", "/call/", "/text/", "/protocol", "/about", "/leave", "/login", "/sign-in", "/logout",
     "/closed", "/questions/", "/finish", "/operator", "/healthz", "/readyz", "/metrics", "/assets", "/public", "/avatars",
     "/favicon", "/logo", "/ws", "/project", "/auth", "/user", "/set-session-cookie",
 )  # fmt: skip

@@ -49,9 +49,12 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
         )  # fmt: skip
         return HTMLResponse(page, status)
 
-    @app.get("/login")
+    @app.get("/sign-in")
     async def login_page(code: str = "") -> Response:
         return door(code[:40])
+
+    if not is_demo:  # in a demo this is where Chainlit's page gives each visitor a code of their own
+        app.get("/login")(login_page)
 
     @app.post("/login")
     async def login(

@@ -25,9 +25,11 @@ def test_the_qr_code_holds_the_address_and_the_code_and_not_the_pin() -> None:
     page = slips(
         [("abcd-2345", "1234 5678")], origin="https://chat.example", title="<A study>", contact="desk"
     )
-    assert qr("https://chat.example/login?code=abcd-2345") in page
+    assert qr("https://chat.example/sign-in?code=abcd-2345") in page
     assert "&lt;A study&gt;" in page and page.count("1234 5678") == 1
-    assert qr("https://chat.example/login?code=abcd-2345") != qr("https://chat.example/login?code=abcd-2346")
+    assert qr("https://chat.example/sign-in?code=abcd-2345") != qr(
+        "https://chat.example/sign-in?code=abcd-2346"
+    )
 
 
 def test_slips_are_private_and_hold_everybody_once(run: CliRunner, tmp_path: Path) -> None:
