@@ -96,7 +96,7 @@ def add_routes(app: FastAPI, settings: Settings) -> None:
     async def logout(request: Request) -> Response:
         wants_page = "text/html" in request.headers.get("accept", "")
         made: Response = (
-            RedirectResponse("/login", HTTPStatus.SEE_OTHER)
+            RedirectResponse("/sign-in" if is_demo else "/login", HTTPStatus.SEE_OTHER)
             if wants_page
             else JSONResponse({"success": True})
         )
