@@ -217,7 +217,7 @@ def create_app(settings: Settings) -> FastAPI:
         person = doors.who(request)
         if person is not None:
             visitors.forget(person)
-            await doors.leave(request, Response())
+            await doors.leave(request, Response(), is_leaving=True)
         clear = {"clear-site-data": '"cache", "cookies", "storage"'}
         if settings.quick_exit_url:
             return Response(

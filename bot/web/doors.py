@@ -173,8 +173,14 @@ async def welcome(request: Request, response: Response, code: str) -> None:
     set_auth_cookie(request, response, token)
 
 
-async def leave(request: Request, response: Response) -> None:
-    """Signed out: the cookie is good for nobody any more, and pages that were open with it close."""
+async def leave(request: Request, response: Response, *, is_leaving: bool = False) -> None:
+    """Signed out: the cookie is good for nobody any more, and pages that were open with it close.
+
+    Args:
+        request: with the cookie.
+        response: that clears it.
+        is_leaving: the page is on its way elsewhere, and must not be told to load anew.
+    """
     token = token_of(request.cookies)
     code = code_of(token)
     clear_auth_cookie(request, response)
@@ -183,15 +189,16 @@ async def leave(request: Request, response: Response) -> None:
     is_anonymous = visitors.is_anonymous(code)
     await keeping.run(keeping.accounts.sign_out, code, token, is_anonymous=is_anonymous)
     for session in [s for s in list(ws_sessions_id.values()) if s.token == token]:
-        await turn_out(session)
+        await turn_out(session, reloads=not is_leaving)
     if visitors.is_anonymous(code):
         visitors.forget(code)
 
 
-async def turn_out(session: WebsocketSession) -> None:
+async def turn_out(session: WebsocketSession, *, reloads: bool = True) -> None:
     """Close an open page: it loads anew, and finds the door."""
     try:
-        await session.emit("reload", {})
+        if reloads:
+            await session.emit("reload", {})
         await sio.disconnect(session.socket_id)
         await session.delete()
     except Exception as failed:  # noqa: BLE001 (it may be gone already)

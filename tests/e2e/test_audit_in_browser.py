@@ -19,7 +19,7 @@ from bot.web.audit_page import audit_page
 from privacy.retention import RetentionSweep
 from privacy.vault import new_master_key
 from tests.conftest import Clock, keeping_in
-from tests.e2e.conftest import ROOT, running
+from tests.e2e.conftest import ROOT, enrolled, running, sign_in
 from tests.e2e.test_data_in_browser import answer, chat
 from tests.privacy.test_retention import HOST, fill
 
@@ -104,6 +104,7 @@ def test_a_chat_that_is_running_sweeps_hands_out_its_head_and_passes_the_audit(
     context = browser.new_context(viewport={"width": 1000, "height": 900}, reduced_motion="reduce")
     page = context.new_page()
     with running(tmp_path, **settings) as made:
+        sign_in(page, made.url, *enrolled(tmp_path, 1, **settings)[0])
         answer(page, made.url, yes={"chat", "keep", "research"})
         chat(page, made, "how do I ask for a day off?")
         heads = tmp_path / "data" / "audit-heads.txt"

@@ -136,7 +136,9 @@ def test_every_other_line_that_is_not_judged_again_passes_the_judge() -> None:
     assert len(lines) > 100
     judged = Guard(Screen(), crisis.shipped(), judge=ReplyJudge(encoder.built_in(), classifiers.shipped()))
     refused = [line for line in lines if judged.refuse(line) is not None]
-    assert refused == ["That would sting, and you do not have to shrug it off."], "a false alarm that we have read"
+    assert refused == ["That would sting, and you do not have to shrug it off."], (
+        "a false alarm that we have read"
+    )
 
 
 def test_a_line_of_ours_is_checked_once_and_anything_else_each_time() -> None:
