@@ -285,9 +285,12 @@ class Records(Lifetimes):
         )
 
     def has_session(self, session: str) -> bool:
-        """Whether a conversation is kept."""
+        """Whether a conversation is kept, a message of it answered."""
         return (
-            next(iter(self._db.query("SELECT 1 AS yes FROM sessions WHERE id = ?", [session])), None)
+            next(
+                iter(self._db.query("SELECT 1 AS yes FROM sessions WHERE id = ? AND turns > 0", [session])),
+                None,
+            )
             is not None
         )
 

@@ -190,3 +190,12 @@ async def test_words_in_a_silence_after_danger_stand_on_the_page_too(whole: Part
     before = len(conversation.page())
     silent = [words async for words in conversation.silent()]
     assert silent and [line.id for line in conversation.page()[before:]] == [w.id for w in silent]
+
+
+async def test_a_conversation_that_begins_is_in_the_log_once(whole: Parts, keeping: Keeping) -> None:
+    await agreed(keeping)
+    conversation = Conversation.start(whole, person="person-one", country="GB")
+    await said(conversation, WORRY)
+    await said(conversation, "never")
+    kinds = [event.kind for event in await keeping.run(lambda: list(keeping.audit.events()))]
+    assert kinds.count("session") == 1
