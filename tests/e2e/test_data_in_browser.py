@@ -24,7 +24,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("study")
     settings = {"RAISE_MODE": "study", "RAISE_MASTER_KEYS": new_master_key(), "RAISE_COUNTRY": "GB"}
     with running(folder, **settings) as made:
-        made.people = enrolled(folder, 30, **settings)
+        made.people = enrolled(folder, 60, **settings)
         yield made
 
 
