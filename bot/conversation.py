@@ -460,7 +460,7 @@ class Conversation:
             for words in self._failed(before, verdict):
                 if referred is None and _is_referral(words):
                     referred = time.perf_counter() - began
-                yield self._restored(words, turn)
+                yield self._standing(words, turn)
         finally:
             self._running = None
             self.shown.extend(line for line in turn.shown if line not in self.shown)
@@ -656,16 +656,21 @@ class Conversation:
 
     def _restored(self, words: Words, turn: _Turn) -> Words:
         """The person's own words back in the place of placeholders, for their eyes; with the id that it has on the page."""
+        words = self._standing(words, turn)
+        if not self.places.values:
+            return words
+        back = partial(self.places.restore, own=words.is_own)
+        return replace(words, text=back(words.text), parts=tuple(map(back, words.parts)), why=back(words.why))
+
+    def _standing(self, words: Words, turn: _Turn) -> Words:
+        """Words with the id that they have on the page, where they stand from now on."""
         is_answer = words.is_partial or words.move == "answer"
         number = "answer" if is_answer else str(sum(not line.is_theirs for line in turn.shown))
         words = replace(words, id=self._line_id(turn.turn, number))
         if not words.is_partial:
             turn.answered.append(words.text)
             turn.shown.append(_line(words))
-        if not self.places.values:
-            return words
-        back = partial(self.places.restore, own=words.is_own)
-        return replace(words, text=back(words.text), parts=tuple(map(back, words.parts)), why=back(words.why))
+        return words
 
     async def _begun(self, before: Session, turn: _Turn, *, chosen: bool) -> None:
         """The message stands on the page, and is kept until it is answered; nobody waits for that."""
@@ -694,6 +699,7 @@ class Conversation:
             return True
         if self._session.is_minor:
             self.is_kept = False
+            await self._settled(turn)
             return True
         spent = turn.budget.spent()
         session = replace(self._session, model_tokens=self._session.model_tokens + spent)

@@ -370,6 +370,7 @@ class Keeping:
             self.ledger.answer(person, scope, granted=granted, at=at)
             if not granted:
                 if scope in (Scope.KEEP, Scope.CHAT):
+                    self.records.settle(person)
                     self.records.withdrew(person, at)
                 self._log_consent(person, scope, granted=False, at=at)
 
@@ -408,6 +409,7 @@ class Keeping:
             at = self._clock()
             held = [s for s in Scope if s is not Scope.CHAT and self.ledger.allows(person, s)]
             self.ledger.withdraw(person, at=at)
+            self.records.settle(person)
             self.records.withdrew(person, at)
             for scope in held:
                 self._log_consent(person, scope, granted=False, at=at)
@@ -507,11 +509,11 @@ class Keeping:
         )
 
         def write() -> None:
+            if line is None:  # forgetting needs nobody's consent
+                self.records.settle(person, session_id)
+                return
             grant = self.ledger.grant(person, ToKeep)
             if grant is None or self.audit.was_erased(person):
-                return
-            if line is None:
-                self.records.settle(session_id)
                 return
             with suppress(ConsentMissing):
                 self.records.keep_coming(

@@ -30,6 +30,7 @@ from bot.web import doors
 from bot.web.house import desk, is_study, keeping, parts, settings
 from bot.web.visitors import (
     Visitor,
+    danger_in,
     forget,
     fresh,
     is_anonymous,
@@ -371,11 +372,12 @@ async def said(message: cl.Message) -> None:
 
 
 async def _unheard(text: str, *, key: str = "signed_out") -> None:
-    """A message that belongs to nobody any more is screened all the same: danger gets its card."""
+    """A message that belongs to nobody any more is screened all the same: danger gets its card, which stays."""
     conversation = nobody()
-    if parts.stages.heard(_both_ends(text)).level is RiskLevel.NONE:
+    if await danger_in([_both_ends(text)], conversation) is None:
         await _help(key)
     else:
+        doors.shows_card.add(cl.context.session.id)
         await _show(conversation.receive(_both_ends(text)), conversation)
     if key == "signed_out":
         await doors.turn_out(cl.context.session)

@@ -32,6 +32,8 @@ AT_ONCE = 2
 log = logging.getLogger("raise.web.doors")
 throttle = Throttle(time.monotonic)
 _comparing = asyncio.Semaphore(AT_ONCE)
+shows_card: set[str] = set()
+"""Open pages of who is signed out and was just shown who can help: they stay as they are, and do not load anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +199,9 @@ async def leave(request: Request, response: Response, *, is_leaving: bool = Fals
 async def turn_out(session: WebsocketSession, *, reloads: bool = True) -> None:
     """Close an open page: it loads anew, and finds the door."""
     try:
-        if reloads:
+        if reloads and session.id not in shows_card:
             await session.emit("reload", {})
+        shows_card.discard(session.id)
         await sio.disconnect(session.socket_id)
         await session.delete()
     except Exception as failed:  # noqa: BLE001 (it may be gone already)
@@ -219,6 +222,6 @@ async def watch() -> None:
                 is_out = mark in ended if visitors.is_anonymous(code) else good.get(mark) != code
                 if is_out:
                     visitors.interrupt(code)
-                    await turn_out(session)
+                    await turn_out(session, reloads=not visitors.is_in_danger(code))
         except Exception as failed:  # noqa: BLE001 (the next look may find it)
             log.error("who is signed in could not be looked at: %s", type(failed).__name__)

@@ -227,6 +227,12 @@ def interrupt(code: str) -> None:
         visitor.conversation.leave()
 
 
+def is_in_danger(code: str) -> bool:
+    """Whether somebody here was shown who can help, and it still stands."""
+    visitor = visitors.get(code)
+    return visitor is not None and visitor.conversation.session.risk.level is not RiskLevel.NONE
+
+
 def _rank(visitor: Visitor) -> int:
     return visitor.conversation.session.risk.level.rank
 

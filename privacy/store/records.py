@@ -228,10 +228,18 @@ class Records(Lifetimes):
                 },
             )  # fmt: skip
 
-    def settle(self, session: str) -> None:
-        """The message that was coming needs no answer any more."""
+    def settle(self, person: str, session: str = "") -> None:
+        """A message that was coming needs no answer any more; a conversation that was nothing else goes with it.
+
+        Args:
+            person: pseudonym.
+            session: of one conversation; all of theirs where it is empty.
+        """
+        which = {"person": person, "id": session}
+        mine = "person = :person AND (:id = '' OR id = :id) AND coming IS NOT NULL"
         with self._db.atomic():
-            self._write("UPDATE sessions SET coming = NULL WHERE id = :id", {"id": session})
+            self._write(f"DELETE FROM sessions WHERE {mine} AND turns = 0", which)  # noqa: S608 (our own words)
+            self._write(f"UPDATE sessions SET coming = NULL WHERE {mine}", which)  # noqa: S608 (our own words)
 
     def _keep_attributes(
         self, key: SealKey, person: str, attributes: Mapping[str, tuple[str, datetime, bool]]

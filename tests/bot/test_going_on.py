@@ -199,3 +199,49 @@ async def test_a_conversation_that_begins_is_in_the_log_once(whole: Parts, keepi
     await said(conversation, "never")
     kinds = [event.kind for event in await keeping.run(lambda: list(keeping.audit.events()))]
     assert kinds.count("session") == 1
+
+
+async def test_what_was_only_coming_goes_with_the_consent_to_keep_it(whole: Parts, keeping: Keeping) -> None:
+    await agreed(keeping)
+    conversation = Conversation.start(whole, person="person-one", country="GB")
+    line = Line(id="m-1", is_theirs=True, move="", text="how do I ask for a day off?")
+
+    async def tables() -> set[str]:
+        held = await keeping.run(keeping.rights.held, "person-one")
+        return {row.table for row in held}
+
+    await keeping.coming("person-one", conversation.id, conversation.session, line, conversation.places)
+    assert "sessions" in await tables()
+    await keeping.answer("person-one", Scope.KEEP, granted=False)
+    assert "sessions" not in await tables(), "nothing of that message is kept"
+
+    await keeping.answer("person-one", Scope.KEEP, granted=True)
+    await keeping.coming("person-one", conversation.id, conversation.session, line, conversation.places)
+    await keeping.withdraw("person-one")
+    await keeping.coming("person-one", conversation.id, conversation.session, None, conversation.places)
+    assert "sessions" not in await tables(), "nor where it is settled after the withdrawal"
+
+
+async def test_an_age_under_the_minimum_leaves_nothing_to_be_answered_later(
+    whole: Parts, keeping: Keeping
+) -> None:
+    await agreed(keeping)
+    conversation = Conversation.start(whole, person="person-one", country="GB")
+    await said(conversation, "I'm 15 and my mum found out I skipped school, what do I do?")
+    assert conversation.session.is_minor
+    held = await keeping.run(keeping.rights.held, "person-one")
+    assert not [row for row in held if row.table == "sessions"]
+
+
+async def test_the_card_comes_though_putting_words_back_fails(
+    whole: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conversation = Conversation.start(whole, person="person-one", country="GB")
+    await said(conversation, "my wife Zebulonia left, what do I do?")
+
+    def broken(*_: Any, **__: Any) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr(Placeholders, "restore", broken)
+    words = await said(conversation, "I am going to kill myself tonight")
+    assert "999" in words[-1].text and words[-1].resources

@@ -217,10 +217,15 @@ def test_two_arms_a_restart_a_lost_network_a_second_device_and_an_operator(
 
         operator.page.get_by_label("Code:").first.fill(other[0])
         operator.page.get_by_role("button", name="Sign them out everywhere").click()
-        expect(second.page.get_by_label("Study code")).to_be_visible(timeout=15_000)
-        assert second.page.url.endswith("/login")
         command(tmp_path, "participants", "deactivate", one[0], **settings)
-        expect(first.page.get_by_label("Study code")).to_be_visible(timeout=15_000)
+        for person in (second, first):
+            person.page.wait_for_timeout(3_000)
+            assert "999" in person.page.locator(".ai-message").last.inner_text(), (
+                "the card is not taken from anybody"
+            )
+            assert person.page.request.get(made.url + "/user").status == 401, "and the cookie opens nothing"
+            person.page.reload()
+            expect(person.page.get_by_label("Study code")).to_be_visible(timeout=15_000)
 
         new = enrolled(tmp_path, 1, arms="koala", **settings)[0]
         sign_in(device.page, made.url, *new)
