@@ -15,7 +15,6 @@ import stat
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
@@ -36,6 +35,7 @@ from bot.studying import findings
 from policies import crisis
 from policies.crisis.checks import check_directory
 from policies.errors import PolicyError
+from privacy.detector import Detector
 from privacy.errors import PrivacyError
 from privacy.retention import reports
 from privacy.scheduler import last_slot
@@ -96,9 +96,8 @@ def examined(settings: Settings) -> Iterator[Finding]:
             yield from _tried("purge", lambda: _purge(keeping), "raise-chat privacy purge")
             yield from _tried("redaction, danger, a question", lambda: _speaks(parts), "make setup")
         finally:
-            with suppress(Exception):
-                if parts.detector is not None:
-                    parts.detector.close()  # type: ignore[attr-defined]
+            if isinstance(parts.detector, Detector):
+                parts.detector.close()
             keeping.close()
     yield from _tried("outside model", lambda: _model(settings), "raise-chat models check")
     yield from _tried("on call", lambda: _on_call(settings), "see docs/on-call.md")
