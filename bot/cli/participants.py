@@ -6,7 +6,7 @@ import json
 import random
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -24,6 +24,11 @@ from privacy.consent import Scope
 from privacy.store.accounts import Role
 
 _json = click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+
+
+def _nobody(context: click.Context, code: str) -> NoReturn:
+    click.echo(f"raise-chat: there is no participant {code}", err=True)
+    context.exit(1)
 
 
 @click.group()
@@ -148,8 +153,7 @@ def deactivate(context: click.Context, code: str, *, undo: bool, by: str) -> Non
         return (act.activate if undo else act.deactivate)(pins.tidy_code(code), by=by)
 
     if not with_keeping(work):
-        click.echo(f"raise-chat: there is no participant {code}", err=True)
-        context.exit(1)
+        _nobody(context, code)
     click.echo("may sign in again" if undo else "kept out, and signed out everywhere")
 
 
@@ -162,8 +166,7 @@ def reset_pin(context: click.Context, code: str, *, by: str, as_json: bool) -> N
     """A new PIN, shown once; whoever is signed in with the old one is not any more."""
     pin = with_keeping(lambda keeping: Operating(keeping).reset_pin(pins.tidy_code(code), by=by))
     if pin is None:
-        click.echo(f"raise-chat: there is no participant {code}", err=True)
-        context.exit(1)
+        _nobody(context, code)
     click.echo(
         json.dumps({"code": pins.tidy_code(code), "pin": pin})
         if as_json
@@ -197,8 +200,7 @@ def withdraw(context: click.Context, code: str, *, yes: bool, by: str, as_json: 
 
     receipt = with_keeping_async(work)
     if receipt is None:
-        click.echo(f"raise-chat: there is no participant {code}", err=True)
-        context.exit(1)
+        _nobody(context, code)
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return
@@ -215,8 +217,7 @@ def unblind(context: click.Context, code: str, *, why: str, by: str) -> None:
     """The arm of one participant, in an emergency: logged, and a deviation in the export."""
     arm = with_keeping(lambda keeping: Operating(keeping).unblind(pins.tidy_code(code), by=by, why=why))
     if arm is None:
-        click.echo(f"raise-chat: there is no participant {code}", err=True)
-        context.exit(1)
+        _nobody(context, code)
     click.echo(arm)
 
 
@@ -229,8 +230,7 @@ def read(context: click.Context, code: str, *, why: str, by: str) -> None:
     """What is kept of somebody's newest conversation, redacted. Nobody reads chats without a reason; it is logged first."""
     found = with_keeping(lambda keeping: Operating(keeping).read(pins.tidy_code(code), by=by, why=why))
     if found is None:
-        click.echo(f"raise-chat: nothing is held of {code}", err=True)
-        context.exit(1)
+        _nobody(context, code)
     entry, lines = found
     for line in lines:
         click.echo(f"{'they' if line.is_theirs else 'chat'}: {line.text}")

@@ -55,19 +55,28 @@ class Store:
         if found > VERSION:
             raise StoreError(f"{path}: made by a newer release (version {found}); use that release")
         for number, script in enumerate(MIGRATIONS[found:], found + 1):
-            try:
-                self.db.conn.execute("BEGIN IMMEDIATE")
-                # Looked at again with the lock held: another process may have made this step meanwhile, and the next.
-                if int(self._one("PRAGMA user_version")["user_version"]) < number:
-                    for statement in filter(str.strip, script.split(";")):
-                        self.db.conn.execute(statement)
-                    self.db.conn.execute(f"PRAGMA user_version = {number}")
-                self.db.conn.commit()
-            except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
-                self.db.conn.rollback()
-                raise StoreError(
-                    f"{path}: step {number} of the tables failed ({type(failed).__name__})"
-                ) from None
+            self._step(
+                script, before=number - 1, makes=number, failing=f"{path}: step {number} of the tables failed"
+            )
+
+    def _step(self, script: str, *, before: int, makes: int, failing: str) -> None:
+        """One step of the tables, forwards or back, in a transaction; nothing where another process has made it meanwhile.
+
+        Raises:
+            StoreError: it failed, and changed nothing.
+        """
+        try:
+            self.db.conn.execute("BEGIN IMMEDIATE")
+            if (
+                int(self._one("PRAGMA user_version")["user_version"]) == before
+            ):  # looked at again, with the lock held
+                for statement in filter(str.strip, script.split(";")):
+                    self.db.conn.execute(statement)
+                self.db.conn.execute(f"PRAGMA user_version = {makes}")
+            self.db.conn.commit()
+        except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
+            self.db.conn.rollback()
+            raise StoreError(f"{failing} ({type(failed).__name__})") from None
 
     @staticmethod
     def version_of(path: Path) -> int:
@@ -103,17 +112,8 @@ class Store:
                 raise StoreError(
                     f"{NAME}: step {number} of the tables cannot be taken back; restore a backup"
                 )
-            try:
-                self.db.conn.execute("BEGIN IMMEDIATE")
-                for statement in filter(str.strip, BACKWARDS[number].split(";")):
-                    self.db.conn.execute(statement)
-                self.db.conn.execute(f"PRAGMA user_version = {number - 1}")
-                self.db.conn.commit()
-            except Exception as failed:  # noqa: BLE001 (sqlite names values in some of its messages)
-                self.db.conn.rollback()
-                raise StoreError(
-                    f"{NAME}: step {number} was not taken back ({type(failed).__name__})"
-                ) from None
+            failing = f"{NAME}: step {number} was not taken back"
+            self._step(BACKWARDS[number], before=number, makes=number - 1, failing=failing)
         checkpoint(self.db)
 
     def own(self, name: str) -> str | None:
