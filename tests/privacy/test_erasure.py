@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -212,6 +214,25 @@ async def test_with_a_reader_in_the_way_the_erasure_says_so_and_can_be_repeated(
     reader.close()
     found = await keeping.run(keeping.rights.erase_all, "person-one-417")
     assert found.residue.found == ()
+
+
+async def test_a_reader_that_goes_within_seconds_is_waited_for(
+    parts: Parts, keeping: Keeping, redactor: InProcess, tmp_path: Path
+) -> None:
+    conversation = Conversation.start(talked(parts, keeping, redactor), person="person-one-417", country="GB")
+    await agreed(keeping, "person-one-417", Scope.CHAT, Scope.KEEP)
+    await confide(conversation)
+    code = (
+        "import sqlite3, sys, time; db = sqlite3.connect(sys.argv[1], isolation_level=None); db.execute('BEGIN');"
+        "db.execute('SELECT count(*) FROM turns').fetchone(); print('reads', flush=True); time.sleep(3)"
+    )
+    reader = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "study.db")], stdout=subprocess.PIPE
+    )
+    assert reader.stdout is not None and reader.stdout.readline() == b"reads\n"
+    receipt = await keeping.run(keeping.rights.erase_all, "person-one-417")
+    assert receipt.residue.found == () and reader.wait(10) == 0
+    reader.stdout.close()
 
 
 async def test_nothing_is_destroyed_where_the_intent_cannot_be_logged(
