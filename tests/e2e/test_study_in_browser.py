@@ -368,8 +368,9 @@ def test_forms_answer_danger_whoever_sends_them_and_let_in_only_who_may(
             enrolled(tmp_path, 1, arms="zebra", **settings)[0],
         )
         sign_in(page, made.url, *form)
-        page.request.post(made.url + "/about-you", form={"age": "34"}, headers=origin)
-        assert "34" not in page.request.get(made.url + "/my-data/export.json").text(), (
+        early = {"age": "34", "profession": "lighthouse keeper"}
+        page.request.post(made.url + "/about-you", form=early, headers=origin)
+        assert "lighthouse" not in page.request.get(made.url + "/my-data/export.json").text(), (
             "nothing before consent"
         )
         answer(page, made.url, yes={"chat"})
