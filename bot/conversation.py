@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
-from uuid import NAMESPACE_OID, uuid5
 
 from bot import country, dialogue
 from bot.abstention import Reason
@@ -36,6 +35,7 @@ from bot.moves import (
     Silence,
     Step,
 )
+from bot.page import Page, line_of
 from bot.parts import Parts
 from bot.record import told
 from bot.responding import Words
@@ -63,8 +63,6 @@ HURRY_SECONDS = 0.5
 AGREE_SECONDS = 0.3
 MODEL_SECONDS = 60.0
 """What the crisis card may wait for: the parse that could lower it, and the local reading of country and intent."""
-MOST_SHOWN = 80
-"""Messages that are shown again after a reload or on another device."""
 THINKING_SECONDS = 3.0
 """After this long without a word the person is told, once a turn, that it takes longer."""
 
@@ -142,11 +140,10 @@ class Conversation:
             recent: the beginnings of its last messages, as the screen hears them together.
         """
         self._parts = parts
-        self.shown: deque[Line] = deque(shown, maxlen=MOST_SHOWN)
-        """What stands on the page, with placeholders."""
         self.places = places or Placeholders()
         self._person = person
         self.id = session_id or new_session_id()
+        self.page = Page(self.id, self.places, shown)
         self.outbox = Outbox(parts.keeping, person) if parts.keeping is not None else None
         self._passage = self._way_out()
         self._told_unsaved = False
@@ -261,7 +258,7 @@ class Conversation:
         if self._running is not None and self._is_imminent(text):
             self.stop()
         async with self._lock:
-            if message_id and any(line.id == message_id for line in self.shown):
+            if message_id and self.page.holds(message_id):
                 return  # the same message once more, as after a connection that was lost
             async for words in self._turn(text, chosen=False, message_id=message_id):
                 yield words
@@ -274,7 +271,7 @@ class Conversation:
         """
         line = Line.from_json(coming)
         async with self._lock:
-            if any(known.id == line.id for known in self.shown):
+            if self.page.holds(line.id):
                 return
             text = self.places.restore(line.text, own=True)
             async for words in self._turn(text, chosen=bool(coming["chosen"]), message_id=line.id):
@@ -303,18 +300,10 @@ class Conversation:
             return
         await keeping.coming(self._person, self.id, self._session, replace(line, text=safe), self.places)
 
-    def page(self) -> list[Line]:
-        """What stands on the page, the person's own words back in it; help lines with it."""
-        places = self.places
-        return [
-            replace(line, text=places.restore(line.text, own=line.is_theirs or line.is_own))
-            for line in self.shown
-        ]
-
     def open_question(self) -> Words | None:
         """The question that is open, as it stands on the page; None where there is none."""
         session = self._session
-        asked = next((line for line in reversed(self.shown) if not line.is_theirs), None)
+        asked = self.page.last_of_ours()
         if session.pending is None or session.topic is None or asked is None or asked.move != "ask":
             return None
         return replace(self._parts.responder.render(self._asked(), session), id=asked.id, text=asked.text)
@@ -326,7 +315,7 @@ class Conversation:
     def welcome_back_in_danger(self, before: Session) -> Words:
         """After a reload under danger: people who can help, once on a page however often it is opened."""
         words = self._parts.responder.failure(before, key="welcome_back_risk")
-        return replace(words, id=self._line_id(before.turn, "welcome back"))
+        return replace(words, id=self.page.id_of(before.turn, "welcome back"))
 
     @property
     def is_answering(self) -> bool:
@@ -389,15 +378,10 @@ class Conversation:
             self._session = step.session
             for number, move in enumerate(step.moves):
                 words = await self._worded(move, step.session)
-                words = replace(
-                    words, id=self._line_id(step.session.turn, f"silence {step.session.quiet} {number}")
-                )
-                self.shown.append(_line(words))
+                which = f"silence {step.session.quiet} {number}"
+                words = replace(words, id=self.page.id_of(step.session.turn, which))
+                self.page.put([line_of(words)])
                 yield words
-
-    def _line_id(self, turn: int, which: str) -> str:
-        """The id of a message on the page: the same when the turn is done again after the program ended in it."""
-        return str(uuid5(NAMESPACE_OID, f"{self.id} {turn} {which}"))
 
     async def _turn(self, text: str, *, chosen: bool, message_id: str) -> AsyncGenerator[Words, None]:
         """One turn, in which no text is encoded twice."""
@@ -423,7 +407,7 @@ class Conversation:
                 passage=self._passage,
                 is_patient=self._parts.patience > 1,
             ),
-            id=message_id or self._line_id(before.turn + 1, "you"),
+            id=message_id or self.page.id_of(before.turn + 1, "you"),
             turn=before.turn + 1,
         )
         if self._parts.detector is not None and len(text) <= LONGEST_ANSWERED:
@@ -463,7 +447,7 @@ class Conversation:
                 yield self._standing(words, turn)
         finally:
             self._running = None
-            self.shown.extend(line for line in turn.shown if line not in self.shown)
+            self.page.put(turn.shown)
             if self._passage is not None:
                 self._passage.forget()
             if turn.looking is not None:
@@ -655,28 +639,24 @@ class Conversation:
             await keeping.answer(self._person, Scope.CHAT, granted=True)
 
     def _restored(self, words: Words, turn: _Turn) -> Words:
-        """The person's own words back in the place of placeholders, for their eyes; with the id that it has on the page."""
-        words = self._standing(words, turn)
-        if not self.places.values:
-            return words
-        back = partial(self.places.restore, own=words.is_own)
-        return replace(words, text=back(words.text), parts=tuple(map(back, words.parts)), why=back(words.why))
+        """Words as they stand on the page from now on, as the person sees them."""
+        return self.page.restored(self._standing(words, turn))
 
     def _standing(self, words: Words, turn: _Turn) -> Words:
         """Words with the id that they have on the page, where they stand from now on."""
         is_answer = words.is_partial or words.move == "answer"
         number = "answer" if is_answer else str(sum(not line.is_theirs for line in turn.shown))
-        words = replace(words, id=self._line_id(turn.turn, number))
+        words = replace(words, id=self.page.id_of(turn.turn, number))
         if not words.is_partial:
             turn.answered.append(words.text)
-            turn.shown.append(_line(words))
+            turn.shown.append(line_of(words))
         return words
 
     async def _begun(self, before: Session, turn: _Turn, *, chosen: bool) -> None:
         """The message stands on the page, and is kept until it is answered; nobody waits for that."""
         line = Line(id=turn.id, is_theirs=True, move="", text=turn.safe)
         turn.shown.insert(0, line)
-        self.shown.append(line)
+        self.page.put([line])
         keeping = self._parts.keeping
         if keeping is not None and not before.is_minor:
             writing = keeping.coming(self._person, self.id, before, line, self.places, chosen=chosen)
@@ -711,7 +691,7 @@ class Conversation:
                 steps=tuple(turn.steps),
                 said=turn.safe,
                 answered=tuple(turn.answered),
-                shown=(*self.shown, *(line for line in turn.shown if line not in self.shown)),
+                shown=tuple(self.page.with_these(turn.shown)),
                 took_ms=round((time.perf_counter() - turn.began) * 1000),
                 fell_back=bool(turn.budget.fell_back),
             )
@@ -996,18 +976,6 @@ async def _next(pieces: AsyncIterator[_Result], *, within: float) -> _Result:
             return await anext(pieces)
     except StopAsyncIteration:
         raise ModelUnavailable("it ended without an answer") from None
-
-
-def _line(words: Words) -> Line:
-    """A message of ours as it stands on the page."""
-    return Line(
-        id=words.id,
-        is_theirs=False,
-        move=words.move,
-        text=words.text,
-        resources=words.resources,
-        is_own=words.is_own,
-    )
 
 
 def _swallow(done: asyncio.Future[Any]) -> None:

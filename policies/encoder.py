@@ -105,6 +105,11 @@ class MiniLM:
         self._most = most
         self._remembered.clear()
 
+    @property
+    def remembers(self) -> bool:
+        """Whether it does."""
+        return self._most > 0
+
     def encode(self, sentences: Sequence[str]) -> Vectors:
         """Mean of the last hidden states, normalised; one row a sentence, shape (n, 384)."""
         rows = np.zeros((len(sentences), WIDTH), dtype=np.float32)

@@ -46,6 +46,15 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> Non
             monkeypatch.delenv(name)
 
 
+@pytest.fixture(autouse=True)
+def _encoded_once() -> None:
+    """No text is encoded twice in a run: the encoder is a pure function. The chat itself remembers nothing."""
+    from policies import encoder
+
+    if not encoder.built_in().remembers:  # a benchmark that ran in a test remembers nothing afterwards
+        encoder.built_in().remember(60_000)
+
+
 class Clock:
     """A clock that tests move."""
 

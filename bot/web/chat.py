@@ -237,7 +237,7 @@ async def _close_question() -> None:
 async def _again(conversation: Conversation) -> None:
     """Everything that stands on the page, by the same ids: what is there already stays where it is, once."""
     emitter = cl.context.emitter
-    for line in conversation.page():
+    for line in conversation.page.as_seen():
         shown = _message(line.text if line.is_theirs else linked(line), message_id=line.id)
         if line.is_theirs:
             shown.type, shown.author = "user_message", "You"
@@ -323,7 +323,7 @@ async def start() -> None:
     if before.turn and visitor.wants_new:
         visitor.conversation = fresh(visitor.code, visitor.place, before)
     conversation, visitor.wants_new = visitor.conversation, False
-    if conversation.shown:
+    if conversation.page.lines:
         await _again(conversation)
     elif conversation.session.turn:
         await _show(conversation.where_we_were(), conversation)

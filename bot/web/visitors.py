@@ -155,7 +155,7 @@ async def park(here: Collection[str]) -> None:
             continue
         conversation = visitor.conversation
         session = conversation.session
-        is_empty = not session.turn and not conversation.shown and not session.filled_in
+        is_empty = not session.turn and not conversation.page.lines and not session.filled_in
         is_kept = not is_empty and conversation.is_kept and await keeping.allows(code, Scope.KEEP)
         if visitors.get(code) is not visitor or conversation.is_answering:
             continue
@@ -171,7 +171,7 @@ def _small(conversation: Conversation) -> bytes:
         "id": conversation.id,
         "state": conversation.session.to_json(),
         "places": conversation.places.to_json(),
-        "shown": [line.to_json() for line in conversation.shown],
+        "shown": [line.to_json() for line in conversation.page.lines],
         "recent": conversation.recent(),
     }
     return zlib.compress(json.dumps(raw, ensure_ascii=False).encode())

@@ -63,11 +63,11 @@ async def test_the_page_is_the_same_after_a_restart_ids_included(whole: Parts, k
     conversation = Conversation.start(whole, person="person-one", country="GB")
     words = [*await said(conversation, WORRY), *await said(conversation, "never")]
     restarted, coming = await again(whole, keeping)
-    assert restarted.page() == conversation.page() and coming is None
-    ours = [line for line in restarted.page() if not line.is_theirs]
+    assert restarted.page.as_seen() == conversation.page.as_seen() and coming is None
+    ours = [line for line in restarted.page.as_seen() if not line.is_theirs]
     assert [(line.id, line.text) for line in ours] == [(w.id, w.text) for w in words if not w.is_partial]
-    assert [line.text for line in restarted.page() if line.is_theirs] == [WORRY, "never"]
-    assert len({line.id for line in restarted.page()}) == len(restarted.page())
+    assert [line.text for line in restarted.page.as_seen() if line.is_theirs] == [WORRY, "never"]
+    assert len({line.id for line in restarted.page.as_seen()}) == len(restarted.page.as_seen())
     question = restarted.open_question()
     assert question is not None and question.id == ours[-1].id and question.choices
 
@@ -82,7 +82,7 @@ async def test_what_stands_on_the_page_is_kept_redacted_and_only_where_keeping_w
     assert "Zebulonia" not in kept.shown and "<PERSON_1>" in kept.shown
     other = Conversation.start(whole, person="person-two", country="GB")
     await said(other, WORRY)
-    assert await keeping.kept("person-two") is None and len(other.page()) >= 2
+    assert await keeping.kept("person-two") is None and len(other.page.as_seen()) >= 2
     assert b"Zebulonia" not in b"".join(p.read_bytes() for p in tmp_path.rglob("*.db*"))
 
 
@@ -98,7 +98,7 @@ async def test_a_message_that_was_not_answered_is_answered_after_a_restart_once(
     restarted, coming = await again(whole, keeping)
     assert coming["id"] == "m-1" and restarted.in_words(coming) == "my wife Zebulonia left, what do I do?"
     words = [w async for w in restarted.go_on(coming)]
-    assert words and [p.id for p in restarted.page() if p.is_theirs] == ["m-1"]
+    assert words and [p.id for p in restarted.page.as_seen() if p.is_theirs] == ["m-1"]
     assert not [w async for w in restarted.go_on(coming)], "not twice"
     assert (await again(whole, keeping))[1] is None, "it is answered"
 
@@ -169,6 +169,7 @@ async def test_a_text_is_encoded_once_a_turn_and_nothing_is_known_of_it_afterwar
 
     session = brain._session
     monkeypatch.setattr(brain, "_session", Counted())
+    monkeypatch.setattr(brain, "_most", 0)
     conversation = Conversation.start(whole, country="GB")
     moves = conversation.receive(WORRY)
     await anext(moves)
@@ -187,9 +188,9 @@ async def test_a_text_is_encoded_once_a_turn_and_nothing_is_known_of_it_afterwar
 async def test_words_in_a_silence_after_danger_stand_on_the_page_too(whole: Parts) -> None:
     conversation = Conversation.start(whole, person="person-one", country="GB")
     await said(conversation, "I am going to kill myself tonight")
-    before = len(conversation.page())
+    before = len(conversation.page.as_seen())
     silent = [words async for words in conversation.silent()]
-    assert silent and [line.id for line in conversation.page()[before:]] == [w.id for w in silent]
+    assert silent and [line.id for line in conversation.page.as_seen()[before:]] == [w.id for w in silent]
 
 
 async def test_a_conversation_that_begins_is_in_the_log_once(whole: Parts, keeping: Keeping) -> None:
