@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import json
 import re
 import subprocess
@@ -86,6 +89,61 @@ class Talk:
                 return turn
 
 
+class Loaded:
+    """What `chat --json` does between its lines, in this process: loaded once, for many conversations."""
+
+    def __init__(self) -> None:
+        from bot.assembly import assemble
+        from bot.settings import Settings
+
+        self._parts: Any = assemble(Settings(), keeps=False)
+        self._runner = asyncio.Runner()
+
+    def talk(self, arguments: list[str]) -> Within:
+        """A new conversation."""
+        from bot.conversation import Conversation
+        from bot.session import Arm
+
+        told = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        conversation = Conversation.start(
+            self._parts,
+            arm=Arm(told.get("--arm", "raise")),
+            seed=int(told.get("--seed", 0)),
+            country=told.get("--country"),
+        )
+        return Within(conversation, self._runner)
+
+    def close(self) -> None:
+        """End it."""
+        self._runner.close()
+
+
+@dataclass
+class Within:
+    """As `Talk`, in this process."""
+
+    conversation: Any
+    runner: asyncio.Runner
+    moves: list[dict[str, Any]] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failed: object) -> None:
+        return
+
+    def send(self, event: dict[str, str]) -> list[dict[str, Any]]:
+        """The moves that answer one event."""
+        from bot.cli.chat import _json_turn, read_event
+
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            self.runner.run(_json_turn(self.conversation, read_event(json.dumps(event), 1)))
+        turn = [json.loads(line) for line in out.getvalue().splitlines()]
+        assert turn and [bool(move.get("last")) for move in turn] == [False] * (len(turn) - 1) + [True]
+        self.moves.extend(turn)
+        return turn
+
+
 def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -124,12 +182,17 @@ def check(moves: list[dict[str, Any]], expect: dict[str, Any], where: str) -> No
             assert attribute in used, f"{where}: {attribute} did not shape the answer ({used})"
 
 
-def run(path: Path) -> list[dict[str, Any]]:
-    """Run one conversation file; raises AssertionError where it goes another way."""
+def run(path: Path, loaded: Loaded | None = None) -> list[dict[str, Any]]:
+    """Run one conversation file; raises AssertionError where it goes another way.
+
+    Args:
+        path: of the file.
+        loaded: where it runs in this process, not in a program of its own.
+    """
     script = yaml.safe_load(path.read_text())
     arguments = _arguments(script)
     person = {k: str(v) for k, v in script.get("person", {}).items()}
-    with Talk(arguments) as talk:
+    with loaded.talk(arguments) if loaded is not None else Talk(arguments) as talk:
         for number, turn in enumerate(script["turns"], 1):
             event = {key: turn[key] for key in ("say", "choose") if key in turn}
             moves = talk.send(event)
