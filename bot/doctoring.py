@@ -35,6 +35,7 @@ from bot.studying import findings
 from policies import crisis
 from policies.crisis.checks import check_directory
 from policies.errors import PolicyError
+from privacy.audit import EventKind
 from privacy.detector import Detector
 from privacy.errors import PrivacyError
 from privacy.retention import reports
@@ -45,6 +46,8 @@ LEAST_FREE = 1_000_000_000
 QUESTION = "My landlord wants me out by Friday. Can he do that?"
 DANGER = "I am going to kill myself tonight"
 LATE = timedelta(hours=1)
+OLDEST_BACKUP = timedelta(days=2)
+"""The timer in deploy/ makes one a day."""
 SERVER_SECONDS = 4.0
 
 
@@ -94,6 +97,7 @@ def examined(settings: Settings) -> Iterator[Finding]:
             )
             yield from _tried("audit log", lambda: _audit(keeping), "raise-chat privacy verify-log")
             yield from _tried("purge", lambda: _purge(keeping), "raise-chat privacy purge")
+            yield from _tried("backups", lambda: _backups(settings, keeping), "see docs/deploy.md")
             yield from _tried("redaction, danger, a question", lambda: _speaks(parts), "make setup")
         finally:
             if isinstance(parts.detector, Detector):
@@ -287,6 +291,28 @@ def _purge(keeping: Keeping) -> Iterator[Finding]:
         )  # fmt: skip
     else:
         yield _well("purge", f"last {last.finished_at[:16].replace('T', ' ')} UTC, clean")
+
+
+def _backups(settings: Settings, keeping: Keeping) -> Iterator[Finding]:
+    """By the audit log, where each is noted: whether the copies lie anywhere is not known here."""
+    if settings.mode is not Mode.STUDY:
+        yield _well("backups", "a demo needs none")
+        return
+    at = {"data": "", "keys": ""}
+    for event in keeping.call(lambda _: list(keeping.audit.events())):
+        kind = json.loads(event.counts).get("backup") if event.kind == EventKind.EXPORT else None
+        if kind in at:
+            at[kind] = event.at
+    since = keeping.now() - OLDEST_BACKUP
+    late = [kind for kind, last in at.items() if not last or datetime.fromisoformat(last) < since]
+    told = "; ".join(
+        f"{kind}: {last[:16].replace('T', ' ') + ' UTC' if last else 'none'}" for kind, last in at.items()
+    )
+    if late:
+        do = f"raise-chat backup {late[0]} --to FOLDER, daily; see docs/deploy.md"
+        yield Finding(what="backups", state="look", found=told, do=do)
+    else:
+        yield _well("backups", told)
 
 
 def _speaks(parts: Parts) -> Iterator[Finding]:

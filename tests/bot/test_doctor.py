@@ -7,12 +7,14 @@ import os
 import socket
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bot import doctoring
-from bot.settings import Settings
+from bot.settings import Mode, Settings
+from privacy.audit import EventKind
 from privacy.store import Store
 from privacy.vault import new_master_key
 from tests.conftest import KEY, keeping_in
@@ -51,6 +53,29 @@ def test_a_wrong_setting_ends_with_two(tmp_path: Path) -> None:
 
 def states(check: object) -> dict[str, str]:
     return {f.what: f.state for f in check}  # type: ignore[attr-defined]
+
+
+def test_a_study_whose_backups_are_missing_or_old_is_to_be_looked_at(tmp_path: Path) -> None:
+    keeping = keeping_in(tmp_path / "data")
+    study = Settings(data_dir=tmp_path / "data", mode=Mode.STUDY)
+
+    def found() -> doctoring.Finding:
+        return next(doctoring._backups(study, keeping))
+
+    def backed_up(kind: str, days: float) -> None:
+        at = keeping.now() - timedelta(days=days)
+        keeping.call(lambda _: keeping.audit.append(EventKind.EXPORT, at=at, counts={"backup": kind}))
+
+    assert found().state == "look" and "data: none; keys: none" in found().found
+    backed_up("data", 3)
+    backed_up("keys", 1)
+    assert found().state == "look" and "backup data" in found().do
+    backed_up("data", 1)
+    assert found().state == "well"
+    keeping.call(lambda _: keeping.audit.append(EventKind.EXPORT, at=keeping.now(), counts={"rows": 4}))
+    assert found().state == "well" and "none" not in found().found
+    assert states(doctoring._backups(Settings(data_dir=tmp_path / "data"), keeping)) == {"backups": "well"}
+    keeping.close()
 
 
 def test_files_that_others_can_read_are_found(tmp_path: Path) -> None:
