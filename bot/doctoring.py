@@ -378,7 +378,7 @@ def _model(settings: Settings) -> Iterator[Finding]:
 def _on_call(settings: Settings) -> Iterator[Finding]:
     ways = len(channels(settings))
     if ways:
-        yield _well("on call", f"{ways} ways are set; try them with a drill")
+        yield _well("on call", f"{ways} ways are set; try them: 'raise-chat crisis drill'")
     elif settings.mode is Mode.STUDY:
         yield Finding(
             what="on call",

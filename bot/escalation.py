@@ -21,7 +21,7 @@ import urllib.request
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from functools import partial
 from http.client import HTTPMessage
@@ -44,6 +44,12 @@ RETRY_AFTER = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 3600))
 GIVE_UP_AFTER = timedelta(hours=24)
 PAUSED = "enrolment_paused"
 """The note under which a pause of enrolment is kept in the store."""
+PAUSE_TOLD = "enrolment_pause_told"
+"""The note that says since when the pause is that the on-call contact was told of."""
+BY_RULE = "program"
+"""Who paused enrolment where the stop rule did."""
+DRILL = "drill"
+"""The level of a notice that only tries whether one arrives."""
 MOST_HELD = 10_000
 SEND_SECONDS = 10.0
 
@@ -144,7 +150,9 @@ class Mail:
         letter["Subject"] = f"raise-chat: notice {notice['id']}, level {notice['level']}"
         letter["From"], letter["To"] = given.smtp_from or given.on_call_email, given.on_call_email
         letter.set_content(
-            "Enrolment was paused by the study's stop rule: too many notices of imminent danger within 24 hours.\n"
+            "A drill: somebody tries whether notices of this program arrive. Nothing has happened, and there is nothing to do.\n"
+            if notice["level"] == DRILL
+            else "Enrolment was paused by the study's stop rule: too many notices of imminent danger within 24 hours.\n"
             "Look at /operator; to go on: raise-chat study resume --by NAME --why REASON\n"
             if notice["level"] == "enrolment paused"
             else f"Participant {notice['person']} reached level {notice['level']} at {notice['at']} (UTC).\n"
@@ -226,7 +234,7 @@ class Desk:
             stop_after: more imminent notices in 24 hours than this pause enrolment; None for never.
         """
         self._keeps_notices, self._stop_after = keeps_notices, stop_after
-        self._news: deque[dict[str, str]] = deque(maxlen=100)
+        self._pause_due, self._pause_tries = datetime.min.replace(tzinfo=UTC), 0
         self._directory, self._ways, self._tell_from = directory, ways, tell_from
         self._clock, self._pause = clock, pause
         self._rules = rules or retention.shipped()
@@ -338,18 +346,12 @@ class Desk:
             return
         why = f"stop rule: more than {self._stop_after} notices of imminent danger in 24 hours"
         if store.own(PAUSED) is None:
-            self._news.append(
-                {"id": "0", "person": "nobody", "level": "enrolment paused", "at": at.isoformat()}
-            )
-            store.set_own(PAUSED, json.dumps({"at": at.isoformat(), "why": why, "by": "program"}))
+            store.set_own(PAUSED, json.dumps({"at": at.isoformat(), "why": why, "by": BY_RULE}))
             self._paused()
 
     def _send(self) -> None:
         if not self._ways:
-            self._news.clear()
             return
-        while self._news and any(self._delivered(way, self._news[0]) for way in self._ways):
-            self._news.popleft()
         now = self._clock()
         for row in self._call(lambda store: store.due(now)):
             notice = {
@@ -367,6 +369,23 @@ class Desk:
                 Store.tried, number=row["id"], delivered_at=now if delivered else None, next_try=again
             )
             self._call(tried)
+        self._tell_of_pause(now)
+
+    def _tell_of_pause(self, now: datetime) -> None:
+        """Once, after restarts too, for as long as enrolment is paused by the rule."""
+        if now < self._pause_due:
+            return
+        paused = json.loads(self._call(lambda store: store.own(PAUSED)) or "{}")
+        if paused.get("by") != BY_RULE or self._call(lambda store: store.own(PAUSE_TOLD)) == paused["at"]:
+            return
+        notice = {"id": "0", "person": "nobody", "level": "enrolment paused", "at": paused["at"]}
+        delivered = [way for way in self._ways if self._delivered(way, notice)]
+        if delivered:
+            self._call(lambda store: store.set_own(PAUSE_TOLD, paused["at"]))
+            self._pause_tries = 0
+        else:
+            self._pause_due = now + RETRY_AFTER[min(self._pause_tries, len(RETRY_AFTER) - 1)]
+            self._pause_tries += 1
 
     @staticmethod
     def _delivered(way: Channel, notice: dict[str, Any]) -> bool:

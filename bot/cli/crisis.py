@@ -14,6 +14,7 @@ import click
 
 from bot.assembly import retention_rules
 from bot.errors import SettingsError
+from bot.escalation import DRILL, channels
 from bot.operating import ACTIONS, OUTCOMES
 from bot.settings import read_settings
 from privacy.audit import AuditLog, EventKind
@@ -52,6 +53,27 @@ def _logged(kind: EventKind, **counts: int | str | bool) -> None:
 @click.group()
 def crisis() -> None:
     """Referrals counted without identifiers, and the on-call contact's notices."""
+
+
+@crisis.command()
+def drill() -> None:
+    """Try whether a notice arrives: one is sent each way that is set, marked as a drill; exit 1 where one does not go out."""
+    ways = channels(read_settings())
+    if not ways:
+        raise SettingsError("nobody is told of danger: set RAISE_ON_CALL_WEBHOOK or RAISE_ON_CALL_EMAIL")
+    notice = {"id": "0", "person": "nobody", "level": DRILL, "at": utc_now().isoformat()}
+    failures = 0
+    for way in ways:
+        name = type(way).__name__.lower()
+        try:
+            way.send(notice)
+        except Exception as failed:  # noqa: BLE001 (its kind is enough: a message may hold an address)
+            failures += 1
+            click.echo(f"{name}: not sent ({type(failed).__name__})")
+        else:
+            click.echo(f"{name}: sent; did it reach whoever is on call?")
+    if failures:
+        raise SystemExit(1)
 
 
 @crisis.command()

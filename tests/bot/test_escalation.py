@@ -198,6 +198,25 @@ class Letters(socketserver.StreamRequestHandler):
                 answer("250 fine")
 
 
+def test_a_drill_tries_every_way_and_says_which_failed(
+    tmp_path: Path, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAISE_DATA_DIR", str(tmp_path / "data"))
+    none = CliRunner().invoke(cli, ["crisis", "drill"])
+    assert isinstance(none.exception, SettingsError) and not hook.received
+    monkeypatch.setenv("RAISE_ON_CALL_WEBHOOK", f"http://127.0.0.1:{hook.port}/hook")
+    monkeypatch.setenv("RAISE_ON_CALL_SECRET", SECRET)
+    done = CliRunner().invoke(cli, ["crisis", "drill"])
+    assert done.exit_code == 0 and "webhook: sent" in done.output
+    assert json.loads(hook.received[0][1]) | {"at": ""} == {
+        "id": "0", "person": "nobody", "level": "drill", "at": "",
+    }  # fmt: skip
+    hook.failures = 1
+    done = CliRunner().invoke(cli, ["crisis", "drill"])
+    assert done.exit_code == 1 and "webhook: not sent (HTTPError)" in done.output
+    assert not (tmp_path / "data").exists(), "a drill is no notice of anybody and leaves nothing"
+
+
 def test_it_is_mailed(tmp_path: Path, clock: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     Letters.taken.clear()
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Letters)

@@ -191,6 +191,34 @@ def test_whoever_is_on_call_is_told_once_that_enrolment_paused(keeping: Keeping,
     ]
 
 
+def test_who_could_not_be_told_of_a_pause_is_told_after_a_restart_and_only_once(
+    keeping: Keeping, clock: Clock
+) -> None:
+    def pauses(way: Pager) -> int:
+        return sum(notice["level"] == "enrolment paused" for notice in way.told)
+
+    class Dead(Pager):
+        def send(self, notice: dict[str, str]) -> None:
+            super().send(notice)
+            raise OSError("nobody answers")
+
+    dead, pager = Dead(), Pager()
+    desk = danger(keeping, clock, "one", "two", "three", way=dead)
+    tries = pauses(dead)
+    desk._send()
+    assert tries == 1 and pauses(dead) == 1, "it waits before it tries again"
+    clock.move(seconds=6)
+    desk._send()
+    assert pauses(dead) == 2
+    for _ in range(2):
+        danger(keeping, clock, way=pager)
+    assert pauses(pager) == 1
+    keeping.call(lambda s: s.set_own(PAUSED, None))
+    clock.move(hours=1)
+    danger(keeping, clock, "four", way=pager)
+    assert pauses(pager) == 2, "another pause is told anew"
+
+
 async def test_danger_in_conversations_pauses_enrolment(
     keeping: Keeping, parts: Parts, redactor: InProcess, clock: Clock
 ) -> None:
