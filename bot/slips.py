@@ -50,8 +50,6 @@ def write_private(path: Path, text: str) -> None:
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as out:
             out.write(text)
     except FileExistsError:
-        raise SettingsError(
-            f"{path}: is there already; name another file, as PINs cannot be shown again"
-        ) from None
+        raise SettingsError(f"{path}: is there already; name another file") from None
     except OSError as bad:
         raise SettingsError(f"{path}: cannot be written ({bad.strerror})") from None

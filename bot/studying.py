@@ -212,7 +212,14 @@ def _arms(settings: Settings, study: Study) -> Iterator[Finding]:
                     "put its text back, or raise the version",
                 )
         try:
-            arm_rules(Rules(thresholds=thresholds.shipped()), study, name)
+            limits = arm_rules(Rules(thresholds=thresholds.shipped()), study, name).thresholds
+            most = min(limits.most_questions, max(limits.budget.values()))
+            if arm.budget is not None and arm.budget > most:
+                yield _look(
+                    where,
+                    f"the arm {name} may ask {arm.budget} questions a topic, its thresholds {most}: it asks {most} at most",
+                    "name a file of thresholds that allows more, or lower the budget",
+                )
             if arm.library:
                 libraries.read(study.beside(arm.library))
         except (BotError, PolicyError) as bad:

@@ -6,6 +6,7 @@ import asyncio
 import getpass
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -13,6 +14,7 @@ import click
 from bot import assembly
 from bot.keeping import Keeping
 from bot.settings import read_settings
+from bot.slips import write_private
 from privacy.errors import PrivacyError
 
 _Result = TypeVar("_Result")
@@ -29,6 +31,25 @@ def login() -> str:
 by_option = click.option(
     "--by", default=login, show_default="your login", help="Who does it, which is logged."
 )
+
+
+receipt_option = click.option(
+    "--receipt",
+    "receipt_file",
+    type=click.Path(path_type=Path),
+    help="Write the receipt of the erasure into a new file, for the person; mode 0600.",
+)
+
+
+def check_free(path: Path | None) -> None:
+    """Whether a file that is to be written after something that cannot be undone can be written.
+
+    Raises:
+        SettingsError: it is there already, or cannot be written.
+    """
+    if path is not None:
+        write_private(path, "")
+        path.unlink()
 
 
 def with_keeping(work: Callable[[Keeping], _Result]) -> _Result:

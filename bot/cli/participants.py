@@ -7,13 +7,15 @@ import random
 import secrets
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 import click
 
 from bot.assembly import arm_spec
-from bot.cli.deployment import by_option, login, with_keeping, with_keeping_async
+from bot.cli.deployment import by_option, check_free, login, receipt_option, with_keeping, with_keeping_async
 from bot.errors import SettingsError
 from bot.keeping import Keeping
+from bot.models.connect import is_loopback
 from bot.operating import WHY, Operating
 from bot.settings import read_settings, study_of
 from bot.slips import slips, write_private
@@ -41,7 +43,11 @@ def participants() -> None:
 @click.option(
     "--arms", default="raise", show_default=True, help="Arms and their shares, such as raise:2,vanilla:1."
 )
-@click.option("--block", default="", help="Size of the blocks, or several to choose from: 6 or 6,12.")
+@click.option(
+    "--block",
+    default="",
+    help="Size of the blocks, or several to choose from: 6 or 6,12. Twice the sum of the shares where it is left out.",
+)
 @click.option(
     "--seed",
     help="Of the sequence. One at random where there is none; a seed that is known is no concealment.",
@@ -68,9 +74,7 @@ def create(
     seed_given = seed is not None
     seed = seed or secrets.token_hex(16)
     sequence = allocate(shares, count, blocks=blocks, rng=random.Random(seed))
-    if slips_file is not None:
-        write_private(slips_file, "")  # before anybody is made: a PIN that cannot be written down is lost
-        slips_file.unlink()
+    check_free(slips_file)  # before anybody is made: a PIN that cannot be written down is lost
 
     def progress(number: int) -> None:
         if count > 20 and (number % 10 == 0 or number == count):
@@ -91,6 +95,12 @@ def create(
             made, origin=settings.origin, title=settings.study_title or "raise-chat", contact=settings.study_contact
         )  # fmt: skip
         write_private(slips_file, page)
+        if is_loopback(urlsplit(settings.origin).hostname or ""):
+            click.echo(
+                f"The slips send people to {settings.origin}, which this machine alone can open: if they come from elsewhere, "
+                "set RAISE_PUBLIC_ORIGIN and make others.",
+                err=True,
+            )
     if as_json:
         rows = [{"code": code, "pin": pin} for code, pin in made]
         click.echo(
@@ -177,12 +187,16 @@ def reset_pin(context: click.Context, code: str, *, by: str, as_json: bool) -> N
 @participants.command()
 @click.argument("code")
 @click.option("--yes", is_flag=True, help="Do not ask again.")
+@receipt_option
 @by_option
 @_json
 @click.pass_context
-def withdraw(context: click.Context, code: str, *, yes: bool, by: str, as_json: bool) -> None:
+def withdraw(
+    context: click.Context, code: str, *, yes: bool, receipt_file: Path | None, by: str, as_json: bool
+) -> None:
     """Somebody leaves the study: every consent is taken back, everything of theirs erased; a receipt for them."""
     person = pins.tidy_code(code)
+    check_free(receipt_file)
     if not yes:
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
 
@@ -201,6 +215,8 @@ def withdraw(context: click.Context, code: str, *, yes: bool, by: str, as_json: 
     receipt = with_keeping_async(work)
     if receipt is None:
         _nobody(context, code)
+    if receipt_file is not None:
+        write_private(receipt_file, json.dumps(receipt, indent=1) + "\n")
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return

@@ -11,7 +11,7 @@ import click
 
 from bot import assembly
 from bot.cli.auditing import audit, export_log, head, protocol, verify_log
-from bot.cli.deployment import login, with_keeping_async
+from bot.cli.deployment import check_free, login, receipt_option, with_keeping_async
 from bot.cli.lines import read_messages
 from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
@@ -21,6 +21,7 @@ from bot.observing import observed
 from bot.operating import WHY
 from bot.record import derived
 from bot.settings import Settings, read_settings, study_of
+from bot.slips import write_private
 from bot.web import pages
 from policies import thresholds
 from privacy.audit import AuditLog, EventKind
@@ -199,9 +200,12 @@ def export(person: str, *, as_html: bool, as_json: bool, why: str, by: str) -> N
 @click.option("--dry-run", is_flag=True, help="Say what would be erased, and erase nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The receipt as JSON.")
 @click.option("--yes", is_flag=True, help="Do not ask again.")
+@receipt_option
 @_for
 @_by
-def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool, why: str, by: str) -> None:
+def erase(
+    person: str, *, dry_run: bool, as_json: bool, yes: bool, receipt_file: Path | None, why: str, by: str
+) -> None:
     """Erase everything of PERSON and give a receipt: GDPR Art. 17."""
     if dry_run:
         counts = _with_rights(
@@ -209,10 +213,13 @@ def erase(person: str, *, dry_run: bool, as_json: bool, yes: bool, why: str, by:
         )
         click.echo(json.dumps({"would_erase": counts}) if as_json else _told("would erase", counts))
         return
+    check_free(receipt_file)
     if not yes:
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
     _with_rights(lambda _rights: None, person=person, command="erase", why=why, by=by)
     receipt = with_keeping_async(lambda keeping: keeping.erase(person)).to_json()
+    if receipt_file is not None:
+        write_private(receipt_file, json.dumps(receipt, indent=1) + "\n")
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return

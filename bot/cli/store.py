@@ -108,7 +108,7 @@ def restore(*, data: Path, keys: Path, older_keys: bool, as_json: bool) -> None:
             f"erased again; the audit log's {entries} entries are whole. Next: raise-chat doctor"
         )
     click.echo(
-        f"Erasures after {other.made_at[:19].replace('T', ' ')} UTC are not known to these keys: repeat them from the receipts."
+        f"Erasures after {other.made_at[:19].replace('T', ' ')} UTC are not known to these keys: repeat those of which you know, and of whoever comes with a later receipt."
         + (
             f" {lost} people who came after that cannot be read: erase them, or find their keys."
             if lost

@@ -88,8 +88,11 @@ class Throttle:
         _kept(self._addresses, address, _Recent).at.append(now)
 
     def passed(self, code: str, address: str) -> None:
-        """The right PIN: earlier mistakes from this address are forgotten."""
+        """The right PIN: this try was no mistake, and earlier ones of the code from this address are forgotten."""
         self._pairs.pop((code, address), None)
+        for recent in (self._codes.get(code), self._addresses.get(address)):
+            if recent is not None and recent.at:
+                recent.at.pop()
         self._known[code, address] = None
         while len(self._known) > MOST:
             self._known.popitem(last=False)

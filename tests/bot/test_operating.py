@@ -532,6 +532,7 @@ def test_what_is_missing_stops_it_and_is_named_with_its_line(
         ("country: GB", "country: GB\nminimum_age: 16", "minors of 16"),
         ("  numbat: {kind: vanilla}\n", "", "nothing is compared"),
         ("{kind: raise}", "{kind: raise, budget: 0}", "vanilla by another name"),
+        ("{kind: raise}", "{kind: raise, budget: 6}", "it asks 4 at most"),
     ],
 )
 def test_what_may_be_meant_is_to_be_looked_at_and_stops_nothing(

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from bot.cli import cli
+from bot.errors import SettingsError
 from bot.slips import qr, slips
 from tests.conftest import KEY
 
@@ -48,6 +49,39 @@ def test_a_file_that_is_there_is_not_touched_and_nobody_is_made(run: CliRunner, 
     done = run.invoke(cli, ["participants", "create", "--count", "3", "--slips", str(path)])
     assert done.exit_code != 0 and path.read_text() == "earlier PINs"
     assert json.loads(run.invoke(cli, ["participants", "list", "--json"]).stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_told"), [("http://127.0.0.1:8800", True), ("https://chat.example.org", False)]
+)
+def test_slips_that_lead_to_this_machine_alone_are_said_to(
+    origin: str, is_told: bool, run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAISE_PUBLIC_ORIGIN", origin)
+    done = run.invoke(
+        cli, ["participants", "create", "--count", "1", "--slips", str(tmp_path / "slips.html")]
+    )
+    assert done.exit_code == 0 and ("RAISE_PUBLIC_ORIGIN" in done.stderr) is is_told
+
+
+def test_who_leaves_can_be_given_a_receipt_that_the_audit_log_bears_out(
+    run: CliRunner, tmp_path: Path
+) -> None:
+    made = run.invoke(cli, ["participants", "create", "--count", "2", "--json"])
+    first, second = (row["code"] for row in json.loads(made.stdout)["participants"])
+    path = tmp_path / "receipt.json"
+    done = run.invoke(cli, ["participants", "withdraw", first, "--yes", "--receipt", str(path)])
+    assert done.exit_code == 0 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert first not in path.read_text()
+    assert run.invoke(cli, ["privacy", "verify-receipt", str(path)]).exit_code == 0
+    for words in (
+        ["participants", "withdraw", second],
+        ["privacy", "erase", second, "--why", "person-asked"],
+    ):
+        done = run.invoke(cli, [*words, "--yes", "--receipt", str(path)])
+        assert isinstance(done.exception, SettingsError), "before anything is erased"
+    rows = json.loads(run.invoke(cli, ["participants", "list", "--json"]).stdout)
+    assert second in {row["code"] for row in rows if row["status"] != "withdrawn"}
 
 
 @pytest.mark.parametrize(

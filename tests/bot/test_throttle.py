@@ -155,6 +155,22 @@ def test_an_address_with_two_hundred_mistakes_within_an_hour_is_slow_and_not_ref
     assert guarded.delay(CLINIC) == 0
 
 
+def test_the_right_pin_is_no_mistake_of_its_code_or_its_address(guarded: Throttle) -> None:
+    for number in range(2 * ADDRESS_TRIES):
+        guarded.failed(f"code-{number}", CLINIC)  # every try counts until it was compared
+        guarded.passed(f"code-{number}", CLINIC)
+    for _ in range(2 * CODE_TRIES):
+        guarded.failed(CODE, CLINIC)
+        guarded.passed(CODE, CLINIC)
+    assert guarded.delay(CLINIC) == 0 and guarded.wait(CODE, HOME) == 0
+    wrong(guarded, CODE_TRIES - 1, address=HOME)
+    guarded.failed(CODE, CLINIC)
+    guarded.passed(CODE, CLINIC)
+    assert guarded.wait(CODE, "203.0.113.9") == 0
+    guarded.failed(CODE, HOME)
+    assert guarded.wait(CODE, "203.0.113.9") == CODE_WAIT, "the mistakes of others stay"
+
+
 def test_what_is_remembered_is_bounded_and_the_longest_unused_goes_first(
     guarded: Throttle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
