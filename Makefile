@@ -52,14 +52,12 @@ bench: $(VENV)/dev-made
 	@$(BIN)/python -m tests.benchmarks
 
 prove: $(VENV)/dev-made
-	@$(BIN)/python -m tests.prove
-	@$(BIN)/python -m tests.prove_privacy
-	@$(BIN)/python -m tests.prove_retention
-	@$(BIN)/python -m tests.prove_planning
-	@$(BIN)/python -m tests.prove_penguin
-	@$(BIN)/python -m tests.prove_pilot
-	@$(BIN)/python -m tests.prove_load
-	@WHOLE_TESTS=1 $(BIN)/python -m pytest -q tests/models/test_conversations_with_a_model.py
+	@failed=""; \
+	for proof in prove prove_privacy prove_retention prove_planning prove_penguin prove_pilot prove_load; do \
+		echo "== $$proof"; $(BIN)/python -m tests.$$proof || failed="$$failed $$proof"; \
+	done; \
+	WHOLE_TESTS=1 $(BIN)/python -m pytest -q tests/models/test_conversations_with_a_model.py || failed="$$failed conversations"; \
+	[ -z "$$failed" ] || { echo "not as it should be:$$failed"; exit 1; }
 
 train: $(VENV)/dev-made
 	@$(BIN)/python scripts/train.py
