@@ -1,6 +1,7 @@
 """Work that takes milliseconds of processor time, done beside the event loop so that others' conversations go on.
 
-Two threads: more would only wait for each other and for the interpreter's lock.
+Two threads: more would only wait for each other and for the interpreter's lock. A third is for what may not wait in
+their queue.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 _POOL = ThreadPoolExecutor(2, thread_name_prefix="raise-aside")
+_FIRST = ThreadPoolExecutor(1, thread_name_prefix="raise-first")
 
 
 async def aside(
@@ -23,3 +25,8 @@ async def aside(
     """The result of a call made in one of the two threads."""
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_POOL, partial(work, *arguments, **more))
+
+
+async def first(work: Callable[[], _Result]) -> _Result:
+    """The same for what somebody in danger waits for: it does not queue behind everybody else."""
+    return await asyncio.get_running_loop().run_in_executor(_FIRST, work)

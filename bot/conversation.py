@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from bot import country, dialogue
 from bot.abstention import Reason
-from bot.aside import aside
+from bot.aside import aside, first
 from bot.errors import ModelUnavailable
 from bot.escalation import Referral
 from bot.keeping import Line, Outbox, TurnRecord, new_session_id
@@ -423,7 +423,11 @@ class Conversation:
         began = time.perf_counter()
         self._running = turn
         try:
-            verdict = await self._screened(text, turn.looking)
+            screening = asyncio.ensure_future(self._screened(text, turn.looking))
+            async with aclosing(self._while_screening(screening, turn)) as waiting:
+                async for words in waiting:
+                    yield self._restored(words, turn)
+            verdict = screening.result()
             async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
                 async for words in moves:
                     if referred is None and _is_referral(words):
@@ -764,7 +768,7 @@ class Conversation:
                 answering=pending,
                 recent=tuple(self._recent),
             )
-            return await aside(deepened)
+            return await (first if verdict.level is RiskLevel.IMMINENT else aside)(deepened)
         except Exception as failed:  # noqa: BLE001 (second opinions: their failure is logged, the text stage has decided)
             log.error("deepening failed: %s", type(failed).__name__)
             return verdict
@@ -833,6 +837,19 @@ class Conversation:
             async with aclosing(self._answered(effect, step, turn)) as answered:
                 async for words in answered:
                     yield words
+
+    async def _while_screening(
+        self, screening: asyncio.Future[Verdict], turn: _Turn
+    ) -> AsyncGenerator[Words, None]:
+        """Wait for the screen, which nothing but leaving cuts short; after a while the person hears that it takes longer."""
+        try:
+            done, _ = await asyncio.wait({screening}, timeout=self._wait(THINKING_SECONDS))
+            if not done:
+                turn.told_to_wait = True
+                yield self._parts.responder.render(Say(key="still_thinking"), self._session)
+            await asyncio.wait({screening})
+        finally:
+            screening.cancel()
 
     async def _while_waiting(self, task: asyncio.Future[Any], turn: _Turn) -> AsyncGenerator[Words, None]:
         """Wait for a model; after a while the person hears, once, that it takes longer. Cancelled when they leave.

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bot.aside import aside
 from bot.conversation import Conversation
 from bot.escalation import Desk, Webhook
 from bot.models.protocol import Draft
@@ -258,3 +259,16 @@ def test_a_damaged_resources_file_is_refused_at_the_start(
 
 def test_no_thread_of_a_row_is_left_that_would_keep_the_program_from_ending() -> None:
     assert all(t.daemon for t in threading.enumerate() if t.name in ("parse", "escalation"))
+
+
+async def test_who_is_in_danger_does_not_queue_behind_everybody_else(parts: Parts) -> None:
+    ended = threading.Event()
+    crowd = [asyncio.ensure_future(aside(ended.wait, 20.0)) for _ in range(8)]
+    try:
+        conversation = Conversation.start(parts, country="GB")
+        moves = [words async for words in conversation.receive(DANGER)]
+        assert any(words.resources for words in moves)
+        assert not any(waiting.done() for waiting in crowd), "they wait still"
+    finally:
+        ended.set()
+        await asyncio.gather(*crowd)

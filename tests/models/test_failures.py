@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import tempfile
+import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from bot.models.remote import AssessAnswer, messages_for
 from bot.models.usage import SPEAKING, Budget, Role
 from bot.parts import Outside, Parts, build_parts
 from bot.responding import Words
-from bot.risk.verdict import RiskLevel
+from bot.risk.verdict import Category, RiskLevel, Verdict
 from bot.session import Arm
 from policies.attributes import Attribute
 from tests.conftest import InProcess, keeping_in
@@ -370,6 +372,45 @@ async def test_a_slow_model_is_said_to_be_slow(
     conversation = Conversation.start(parts_with(endpoint, parts, seconds=5.0))
     moves = await said(conversation, WORRY)
     assert "still thinking" in moves[0].text and moves[-1].move == "ask"
+
+
+async def test_a_slow_screen_is_said_to_be_slow_once_and_is_waited_for(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dataclasses import replace
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(parts.stages, name)
+
+        def deepened(self, *told: Any, **more: Any) -> Verdict:
+            time.sleep(0.5)
+            verdict = parts.stages.deepened(*told, **more)
+            return replace(verdict, level=RiskLevel.IMMINENT, categories=(Category.SUICIDE,))
+
+    monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.1)
+    conversation = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
+    moves = conversation.receive("how do I ask for a day off?")
+    first = await anext(moves)
+    assert "still thinking" in first.text and conversation.is_answering
+    conversation.stop()
+    rest = [words async for words in moves]
+    assert conversation.session.risk.level is RiskLevel.IMMINENT, (
+        "what the screen heard sticks though it was cut"
+    )
+    assert not any("still thinking" in words.text for words in rest)
+    whole = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
+    said_all = await said(whole, "how do I ask for a day off?")
+    assert "still thinking" in said_all[0].text and said_all[-1].resources
+    gone = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
+    leaving = gone.receive("how do I ask for a day off?")
+    await anext(leaving)
+    await leaving.aclose()
+    for _ in range(100):
+        if not gone.is_answering:
+            break
+        await asyncio.sleep(0.01)
+    assert not gone.is_answering
 
 
 async def test_who_leaves_while_it_thinks_stops_the_call(
