@@ -89,6 +89,8 @@ class _Turn:
         began: by the monotonic clock.
         turn: its number.
         beside: the message is being kept.
+        heard: what the screen has heard in it so far.
+        screening: the screen at work.
     """
 
     budget: Budget
@@ -105,6 +107,8 @@ class _Turn:
     began: float = field(default_factory=time.perf_counter)
     turn: int = 0
     beside: asyncio.Future[None] | None = None
+    heard: Verdict = field(default_factory=Verdict)
+    screening: asyncio.Future[Verdict] | None = None
 
 
 class _Interrupted(Exception):
@@ -230,8 +234,10 @@ class Conversation:
             pending = self._session.pending
             if attribute is not None and (pending is None or pending.attribute is not attribute):
                 return
-            async for words in self._turn(label, chosen=self._is_offered(label), message_id=message_id):
-                yield words
+            turn = self._turn(label, chosen=self._is_offered(label), message_id=message_id)
+            async with aclosing(turn) as moves:
+                async for words in moves:
+                    yield words
 
     def _is_offered(self, label: str) -> bool:
         """Whether a label is a quick reply of the open question: anything else is a person's own words."""
@@ -256,12 +262,13 @@ class Conversation:
             message_id: of the message on the page; one is made where it is empty.
         """
         if self._running is not None and self._is_imminent(text):
-            self.stop()
+            self.stop(for_danger=True)
         async with self._lock:
             if message_id and self.page.holds(message_id):
                 return  # the same message once more, as after a connection that was lost
-            async for words in self._turn(text, chosen=False, message_id=message_id):
-                yield words
+            async with aclosing(self._turn(text, chosen=False, message_id=message_id)) as moves:
+                async for words in moves:
+                    yield words
 
     async def go_on(self, coming: Mapping[str, Any]) -> AsyncGenerator[Words, None]:
         """Answer a message that was not answered yet when the program ended.
@@ -274,8 +281,10 @@ class Conversation:
             if self.page.holds(line.id):
                 return
             text = self.places.restore(line.text, own=True)
-            async for words in self._turn(text, chosen=bool(coming["chosen"]), message_id=line.id):
-                yield words
+            turn = self._turn(text, chosen=bool(coming["chosen"]), message_id=line.id)
+            async with aclosing(turn) as moves:
+                async for words in moves:
+                    yield words
 
     def recent(self) -> list[str]:
         """The beginnings of the last messages."""
@@ -350,12 +359,18 @@ class Conversation:
         keeping = self._parts.keeping
         return None if keeping is None or self._session.is_minor else await keeping.may_send(self._person)
 
-    def stop(self) -> None:
-        """Cut the turn that is under way: calls to a model are cancelled, nothing more of it is shown."""
+    def stop(self, *, for_danger: bool = False) -> None:
+        """Cut the turn that is under way: calls to a model are cancelled, nothing more of it is shown.
+
+        Args:
+            for_danger: a message of danger waits, and does not wait for what the meaning of the earlier one adds.
+        """
         if self._running is not None:
             self._running.is_cut = True
             if self._running.in_flight is not None:
                 self._running.in_flight.cancel()
+            if for_danger and self._running.screening is not None:
+                self._running.screening.cancel()
 
     async def settled(self) -> None:
         """Until everything that was asked beside the last turn has come: a benchmark waits, as nobody else does."""
@@ -396,7 +411,6 @@ class Conversation:
         if self._parts.keeping is not None:
             self._session = self._parts.keeping.still_true(self._session)
         before = self._session
-        verdict = Verdict()
         left = (
             None if self._parts.session_tokens is None else self._parts.session_tokens - before.model_tokens
         )
@@ -423,12 +437,12 @@ class Conversation:
         began = time.perf_counter()
         self._running = turn
         try:
-            screening = asyncio.ensure_future(self._screened(text, turn.looking))
-            async with aclosing(self._while_screening(screening, turn)) as waiting:
+            async with aclosing(self._while_screening(text, turn)) as waiting:
                 async for words in waiting:
                     yield self._restored(words, turn)
-            verdict = screening.result()
-            async with aclosing(self._moves(text, verdict, turn, chosen=chosen)) as moves:
+            if turn.is_cut:
+                raise _Interrupted  # noqa: TRY301 (handled right below, like one from within)
+            async with aclosing(self._moves(text, turn.heard, turn, chosen=chosen)) as moves:
                 async for words in moves:
                     if referred is None and _is_referral(words):
                         referred = time.perf_counter() - began
@@ -438,14 +452,15 @@ class Conversation:
             if not await self._kept(before, turn):
                 yield self._restored(self._parts.responder.render(Say(key="unsaved"), self._session), turn)
         except _Interrupted:
-            self._cut_off(before, verdict)
+            self._cut_off(before, turn.heard)
             await self._settled(turn)
-        except GeneratorExit:
+        except (GeneratorExit, asyncio.CancelledError):  # they left, or pressed stop
             self._second.cancel()
+            self._cut_off(before, turn.heard)
             raise
         except Exception as failed:  # noqa: BLE001 (the last door: nothing may reach the person as a stack trace)
             log.error("turn failed: %s", type(failed).__name__)
-            for words in self._failed(before, verdict):
+            for words in self._failed(before, turn.heard):
                 if referred is None and _is_referral(words):
                     referred = time.perf_counter() - began
                 yield self._standing(words, turn)
@@ -463,7 +478,7 @@ class Conversation:
                 self._session = replace(self._session, model_tokens=self._session.model_tokens + spent)
             _log_usage(turn.budget)
             if referred is not None:
-                self._note_referral(before, verdict, seconds=referred)
+                self._note_referral(before, turn.heard, seconds=referred)
 
     def _cut_off(self, before: Session, verdict: Verdict) -> None:
         """The turn was cut before it was understood: what the screen heard in it sticks all the same."""
@@ -549,7 +564,7 @@ class Conversation:
         """
         note = note.encode("utf-8", "replace").decode("utf-8").strip()
         if note and self._running is not None and self._is_imminent(note):
-            self.stop()
+            self.stop(for_danger=True)
         try:
             key = await self._rated(note, helped=helped, number=number)
         except Exception as failed:  # noqa: BLE001 (the last door, as for a message)
@@ -742,7 +757,9 @@ class Conversation:
             return None
         return looking.result().reading
 
-    async def _screened(self, text: str, looking: asyncio.Future[Redaction] | None) -> Verdict:
+    async def _screened(
+        self, text: str, looking: asyncio.Future[Redaction] | None, turn: _Turn | None = None
+    ) -> Verdict:
         """The raw text, first, at any length; then what the parse and the meaning add, each within its time."""
         session, parts = self._session, self._parts
         flags = set()
@@ -756,7 +773,9 @@ class Conversation:
             flags.add("close_tie")
         pending = session.pending.attribute if session.pending else None
         heard = partial(parts.stages.heard, text, state=session.risk, answering=pending, profile_flags=flags)
-        verdict = heard() if len(text) <= LONGEST_ANSWERED else await aside(heard)
+        verdict = heard() if len(text) <= LONGEST_ANSWERED else await first(heard)
+        if turn is not None:
+            turn.heard = verdict
         try:
             reading = await self._read_in_time(text, looking)
             deepened = partial(
@@ -768,7 +787,8 @@ class Conversation:
                 answering=pending,
                 recent=tuple(self._recent),
             )
-            return await (first if verdict.level is RiskLevel.IMMINENT else aside)(deepened)
+            is_urgent = RiskLevel.IMMINENT in (verdict.level, session.risk.level)
+            return await (first if is_urgent else aside)(deepened)
         except Exception as failed:  # noqa: BLE001 (second opinions: their failure is logged, the text stage has decided)
             log.error("deepening failed: %s", type(failed).__name__)
             return verdict
@@ -838,18 +858,23 @@ class Conversation:
                 async for words in answered:
                     yield words
 
-    async def _while_screening(
-        self, screening: asyncio.Future[Verdict], turn: _Turn
-    ) -> AsyncGenerator[Words, None]:
-        """Wait for the screen, which nothing but leaving cuts short; after a while the person hears that it takes longer."""
+    async def _while_screening(self, text: str, turn: _Turn) -> AsyncGenerator[Words, None]:
+        """Screen the message, into `turn.heard`; after a while the person hears, once they know to whom they speak, that it takes longer.
+
+        A message of danger that comes meanwhile ends it, with what the text stage has heard.
+        """
+        turn.screening = screening = asyncio.ensure_future(self._screened(text, turn.looking, turn))
         try:
             done, _ = await asyncio.wait({screening}, timeout=self._wait(THINKING_SECONDS))
-            if not done:
+            if not done and self._session.introduced and not turn.is_cut:
                 turn.told_to_wait = True
                 yield self._parts.responder.render(Say(key="still_thinking"), self._session)
             await asyncio.wait({screening})
         finally:
+            turn.screening = None
             screening.cancel()
+        if not screening.cancelled():
+            turn.heard = screening.result()
 
     async def _while_waiting(self, task: asyncio.Future[Any], turn: _Turn) -> AsyncGenerator[Words, None]:
         """Wait for a model; after a while the person hears, once, that it takes longer. Cancelled when they leave.

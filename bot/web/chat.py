@@ -457,7 +457,11 @@ async def stopped() -> None:
     if visitor is None:
         return
     visitor.conversation.stop()
-    await cl.Message(content=parts.responder.message("stopped")).send()
+    session = visitor.conversation.session
+    if session.risk.level is RiskLevel.NONE:
+        await cl.Message(content=parts.responder.message("stopped")).send()
+    else:  # what was heard in the message sticks, and whoever stopped it sees who can help
+        await cl.Message(content=linked(parts.responder.failure(session, key="stopped"))).send()
 
 
 @cl.action_callback("why")

@@ -6,7 +6,9 @@ import asyncio
 import json
 import logging
 import tempfile
-import time
+import threading
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -374,43 +376,115 @@ async def test_a_slow_model_is_said_to_be_slow(
     assert "still thinking" in moves[0].text and moves[-1].move == "ask"
 
 
-async def test_a_slow_screen_is_said_to_be_slow_once_and_is_waited_for(
+class SlowStages:
+    """The stages, whose second opinion waits until it is let go."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._stages, self.go = parts.stages, threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stages, name)
+
+    def deepened(self, text: str, *told: Any, **more: Any) -> Verdict:
+        verdict = self._stages.deepened(text, *told, **more)
+        if "day off" not in text:
+            return verdict
+        self.go.wait(20.0)
+        return replace(verdict, level=RiskLevel.IMMINENT, categories=(Category.SUICIDE,))
+
+
+@pytest.fixture
+async def slow(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[Conversation, SlowStages]]:
+    """A conversation that has begun, whose screen is slow from now on."""
+    monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.1)
+    stages = SlowStages(parts)
+    conversation = Conversation.start(replace(parts, stages=stages), country="GB")  # type: ignore[arg-type]
+    await said(conversation, "hello")
+    yield conversation, stages
+    stages.go.set()
+
+
+DAY_OFF = "how do I ask for a day off?"
+
+
+async def test_a_slow_screen_is_said_to_be_slow_and_is_waited_for(
+    slow: tuple[Conversation, SlowStages],
+) -> None:
+    conversation, stages = slow
+    moves = conversation.receive(DAY_OFF)
+    assert "still thinking" in (await anext(moves)).text
+    stages.go.set()
+    rest = [words async for words in moves]
+    assert rest[-1].resources and not any("still thinking" in words.text for words in rest)
+
+
+async def test_before_the_notice_of_who_speaks_nothing_else_is_said(
     parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dataclasses import replace
-
-    class Slow:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(parts.stages, name)
-
-        def deepened(self, *told: Any, **more: Any) -> Verdict:
-            time.sleep(0.5)
-            verdict = parts.stages.deepened(*told, **more)
-            return replace(verdict, level=RiskLevel.IMMINENT, categories=(Category.SUICIDE,))
-
     monkeypatch.setattr("bot.conversation.THINKING_SECONDS", 0.1)
-    conversation = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
-    moves = conversation.receive("how do I ask for a day off?")
-    first = await anext(moves)
-    assert "still thinking" in first.text and conversation.is_answering
+    stages = SlowStages(parts)
+    asyncio.get_running_loop().call_later(0.5, stages.go.set)
+    moves = await said(Conversation.start(replace(parts, stages=stages), country="GB"), DAY_OFF)  # type: ignore[arg-type]
+    assert "computer program" in moves[0].text and moves[-1].resources
+
+
+async def test_who_stops_it_while_it_is_screened_is_heard_all_the_same(
+    slow: tuple[Conversation, SlowStages],
+) -> None:
+    conversation, stages = slow
+    moves = conversation.receive(DAY_OFF)
+    await anext(moves)
     conversation.stop()
-    rest = [words async for words in moves]
-    assert conversation.session.risk.level is RiskLevel.IMMINENT, (
-        "what the screen heard sticks though it was cut"
-    )
-    assert not any("still thinking" in words.text for words in rest)
-    whole = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
-    said_all = await said(whole, "how do I ask for a day off?")
-    assert "still thinking" in said_all[0].text and said_all[-1].resources
-    gone = Conversation.start(replace(parts, stages=Slow()), country="GB")  # type: ignore[arg-type]
-    leaving = gone.receive("how do I ask for a day off?")
-    await anext(leaving)
-    await leaving.aclose()
-    for _ in range(100):
-        if not gone.is_answering:
-            break
-        await asyncio.sleep(0.01)
-    assert not gone.is_answering
+    stages.go.set()
+    assert [words async for words in moves] == []
+    assert conversation.session.risk.level is RiskLevel.IMMINENT
+
+
+@pytest.mark.parametrize("how", ["cancelled", "left"])
+async def test_a_turn_that_ends_in_the_screen_keeps_what_was_heard_and_no_id_comes_twice(
+    how: str, slow: tuple[Conversation, SlowStages]
+) -> None:
+    conversation, stages = slow
+    text = DAY_OFF + " some days I don't want to live any more"
+    if how == "left":
+        moves = conversation.receive(text)
+        assert "still thinking" in (await anext(moves)).text
+        await moves.aclose()  # type: ignore[attr-defined]
+    else:
+        turn = asyncio.ensure_future(said(conversation, text))
+        while not any("still thinking" in line.text for line in conversation.page.lines):
+            await asyncio.sleep(0.05)
+            if conversation._running is not None and conversation._running.shown:
+                turn.cancel()
+                break
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+    assert not conversation.is_answering
+    assert conversation.session.risk.level is not RiskLevel.NONE, "what its text said sticks"
+    stages.go.set()
+    card = (await said(conversation, "I am going to kill myself tonight"))[-1]
+    assert card.resources
+    page = conversation.page.as_seen()
+    assert card.id in {line.id for line in page} and len({line.id for line in page}) == len(page)
+
+
+async def test_danger_does_not_wait_for_the_screen_of_the_message_before_it(
+    slow: tuple[Conversation, SlowStages],
+) -> None:
+    conversation, stages = slow
+    earlier = conversation.receive(DAY_OFF)
+    await anext(earlier)
+    rest = asyncio.ensure_future(_all(earlier))
+    await asyncio.sleep(0)
+    moves = await said(conversation, "I am going to kill myself tonight")
+    assert moves[-1].resources and not stages.go.is_set()
+    assert await rest == []
+
+
+async def _all(moves: AsyncIterator[Words]) -> list[Words]:
+    return [words async for words in moves]
 
 
 async def test_who_leaves_while_it_thinks_stops_the_call(
