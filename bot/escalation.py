@@ -234,6 +234,7 @@ class Desk:
             stop_after: more imminent notices in 24 hours than this pause enrolment; None for never.
         """
         self._keeps_notices, self._stop_after = keeps_notices, stop_after
+        self._pause_at, self._pause_told = "", ""
         self._pause_due, self._pause_tries = datetime.min.replace(tzinfo=UTC), 0
         self._directory, self._ways, self._tell_from = directory, ways, tell_from
         self._clock, self._pause = clock, pause
@@ -373,19 +374,23 @@ class Desk:
 
     def _tell_of_pause(self, now: datetime) -> None:
         """Once, after restarts too, for as long as enrolment is paused by the rule."""
-        if now < self._pause_due:
-            return
         paused = json.loads(self._call(lambda store: store.own(PAUSED)) or "{}")
-        if paused.get("by") != BY_RULE or self._call(lambda store: store.own(PAUSE_TOLD)) == paused["at"]:
+        if paused.get("by") != BY_RULE or paused["at"] == self._pause_told:
             return
+        if paused["at"] != self._pause_at:
+            self._pause_at, self._pause_due, self._pause_tries = paused["at"], now, 0
+        if timedelta() < self._pause_due - now <= RETRY_AFTER[-1]:  # longer: the clock was set back
+            return
+        if self._call(lambda store: store.own(PAUSE_TOLD)) == paused["at"]:
+            self._pause_told = paused["at"]
+            return
+        self._pause_due = now + RETRY_AFTER[min(self._pause_tries, len(RETRY_AFTER) - 1)]
+        self._pause_tries += 1
         notice = {"id": "0", "person": "nobody", "level": "enrolment paused", "at": paused["at"]}
         delivered = [way for way in self._ways if self._delivered(way, notice)]
         if delivered:
+            self._pause_told = paused["at"]
             self._call(lambda store: store.set_own(PAUSE_TOLD, paused["at"]))
-            self._pause_tries = 0
-        else:
-            self._pause_due = now + RETRY_AFTER[min(self._pause_tries, len(RETRY_AFTER) - 1)]
-            self._pause_tries += 1
 
     @staticmethod
     def _delivered(way: Channel, notice: dict[str, Any]) -> bool:

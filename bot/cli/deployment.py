@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from bot import assembly
+from bot.errors import SettingsError
 from bot.keeping import Keeping
 from bot.settings import read_settings
 from bot.slips import write_private
@@ -50,6 +52,23 @@ def check_free(path: Path | None) -> None:
     if path is not None:
         write_private(path, "")
         path.unlink()
+
+
+def hand_out(receipt: dict[str, Any], path: Path | None) -> None:
+    """Write a receipt where it is wanted; where that fails after all, it is shown, as it cannot be made again.
+
+    Raises:
+        SystemExit: it could not be written, exit 1.
+    """
+    if path is None:
+        return
+    text = json.dumps(receipt, indent=1)
+    try:
+        write_private(path, text + "\n")
+    except SettingsError as bad:
+        click.echo(text)
+        click.echo(f"raise-chat: it is erased, and the receipt above was not written: {bad}", err=True)
+        raise SystemExit(1) from None
 
 
 def with_keeping(work: Callable[[Keeping], _Result]) -> _Result:

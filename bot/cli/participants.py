@@ -12,7 +12,15 @@ from urllib.parse import urlsplit
 import click
 
 from bot.assembly import arm_spec
-from bot.cli.deployment import by_option, check_free, login, receipt_option, with_keeping, with_keeping_async
+from bot.cli.deployment import (
+    by_option,
+    check_free,
+    hand_out,
+    login,
+    receipt_option,
+    with_keeping,
+    with_keeping_async,
+)
 from bot.errors import SettingsError
 from bot.keeping import Keeping
 from bot.models.connect import is_loopback
@@ -215,8 +223,7 @@ def withdraw(
     receipt = with_keeping_async(work)
     if receipt is None:
         _nobody(context, code)
-    if receipt_file is not None:
-        write_private(receipt_file, json.dumps(receipt, indent=1) + "\n")
+    hand_out(receipt, receipt_file)
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return

@@ -11,7 +11,7 @@ import click
 
 from bot import assembly
 from bot.cli.auditing import audit, export_log, head, protocol, verify_log
-from bot.cli.deployment import check_free, login, receipt_option, with_keeping_async
+from bot.cli.deployment import check_free, hand_out, login, receipt_option, with_keeping_async
 from bot.cli.lines import read_messages
 from bot.cli.retention import due_soon, hold, purge
 from bot.errors import SettingsError
@@ -21,7 +21,6 @@ from bot.observing import observed
 from bot.operating import WHY
 from bot.record import derived
 from bot.settings import Settings, read_settings, study_of
-from bot.slips import write_private
 from bot.web import pages
 from policies import thresholds
 from privacy.audit import AuditLog, EventKind
@@ -218,8 +217,7 @@ def erase(
         click.confirm(f"Erase everything of {person}? This cannot be undone", abort=True, err=True)
     _with_rights(lambda _rights: None, person=person, command="erase", why=why, by=by)
     receipt = with_keeping_async(lambda keeping: keeping.erase(person)).to_json()
-    if receipt_file is not None:
-        write_private(receipt_file, json.dumps(receipt, indent=1) + "\n")
+    hand_out(receipt, receipt_file)
     if as_json:
         click.echo(json.dumps(receipt, indent=1))
         return

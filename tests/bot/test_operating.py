@@ -219,6 +219,30 @@ def test_who_could_not_be_told_of_a_pause_is_told_after_a_restart_and_only_once(
     assert pauses(pager) == 2, "another pause is told anew"
 
 
+def test_a_pause_after_one_that_could_not_be_told_is_told_at_once(keeping: Keeping, clock: Clock) -> None:
+    class Dead(Pager):
+        dead = True
+
+        def send(self, notice: dict[str, str]) -> None:
+            super().send(notice)
+            if self.dead:
+                raise OSError("nobody answers")
+
+    pager = Dead()
+    desk = danger(keeping, clock, "one", "two", "three", way=pager)
+    for _ in range(6):
+        desk._send()
+        clock.move(hours=1)
+    keeping.call(lambda s: s.set_own(PAUSED, None))
+    pager.told, pager.dead = [], False
+    clock.move(minutes=1)
+    told = json.dumps({"at": clock().isoformat(), "why": "stop rule", "by": "program"})
+    keeping.call(lambda s: s.set_own(PAUSED, told))
+    desk._send()
+    desk._send()
+    assert [n["level"] for n in pager.told].count("enrolment paused") == 1
+
+
 async def test_danger_in_conversations_pauses_enrolment(
     keeping: Keeping, parts: Parts, redactor: InProcess, clock: Clock
 ) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from bot.cli import cli
 from bot.errors import SettingsError
-from bot.slips import qr, slips
+from bot.slips import qr, slips, write_private
 from tests.conftest import KEY
 
 
@@ -82,6 +82,21 @@ def test_who_leaves_can_be_given_a_receipt_that_the_audit_log_bears_out(
         assert isinstance(done.exception, SettingsError), "before anything is erased"
     rows = json.loads(run.invoke(cli, ["participants", "list", "--json"]).stdout)
     assert second in {row["code"] for row in rows if row["status"] != "withdrawn"}
+
+
+def test_a_receipt_that_cannot_be_written_after_all_is_shown(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        if text:
+            raise SettingsError(f"{path}: cannot be written (no space left)")
+        write_private(path, text)
+
+    made = run.invoke(cli, ["participants", "create", "--count", "1", "--json"])
+    code = json.loads(made.stdout)["participants"][0]["code"]
+    monkeypatch.setattr("bot.cli.deployment.write_private", full)
+    done = run.invoke(cli, ["participants", "withdraw", code, "--yes", "--receipt", str(tmp_path / "r.json")])
+    assert done.exit_code == 1 and json.loads(done.stdout)["what"] == "everything"
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
 import yaml
 
 HERE = Path(__file__).parent
@@ -96,7 +98,10 @@ class Loaded:
         from bot.assembly import assemble
         from bot.settings import Settings
 
-        self._parts: Any = assemble(Settings(), keeps=False)
+        with pytest.MonkeyPatch.context() as clean:
+            for name in [n for n in os.environ if n.startswith("RAISE_")]:
+                clean.delenv(name)
+            self._parts: Any = assemble(Settings(), keeps=False)
         self._runner = asyncio.Runner()
 
     def talk(self, arguments: list[str]) -> Within:

@@ -357,9 +357,9 @@ def test_without_an_endpoint_the_client_is_not_even_loaded() -> None:
     import subprocess
     import sys
 
-    program = "import sys; from bot.parts import build_parts; build_parts(); print('openai' in sys.modules)"
+    program = "import sys; from bot.parts import build_parts; build_parts(); from policies.encoder import built_in; print('openai' in sys.modules, built_in().remembers)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.stdout.strip().endswith("False"), done.stderr[-300:]
+    assert done.stdout.strip().endswith("False False"), done.stderr[-300:]
     assert build_parts
 
 
