@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,10 +87,10 @@ def test_danger_does_not_wait_for_the_reply(visit: Callable[..., Visit], model: 
     to_the_answer(page)
     expect(page.page.get_by_text(FIRST)).to_be_visible(timeout=20_000)
     page.page.locator("#chat-input").fill("I am going to kill myself tonight")
-    began = time.monotonic()
     page.page.keyboard.press("Enter")
-    expect(page.page.get_by_text("In danger now?")).to_be_visible(timeout=8_000)
-    assert time.monotonic() - began < 8
+    card = page.page.locator(".ai-message", has_text="your life may be in danger")
+    expect(card).to_be_visible(timeout=8_000)  # the reply takes half a minute
+    expect(card).to_contain_text("In danger now?")
 
 
 def test_stop_ends_the_reply_and_the_call(visit: Callable[..., Visit], model: ModelServer) -> None:
