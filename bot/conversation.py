@@ -477,6 +477,10 @@ class Conversation:
             if spent:
                 self._session = replace(self._session, model_tokens=self._session.model_tokens + spent)
             _log_usage(turn.budget)
+            if referred is None and self._session.risk.level is RiskLevel.IMMINENT is not before.risk.level:
+                referred = (
+                    time.perf_counter() - began
+                )  # it ended before its card: somebody is to know all the same
             if referred is not None:
                 self._note_referral(before, turn.heard, seconds=referred)
 
@@ -683,8 +687,13 @@ class Conversation:
 
     async def _settled(self, turn: _Turn) -> None:
         """A message that was cut is not answered again after a restart."""
+        if turn.safe:
+            await self.drop_coming()
+
+    async def drop_coming(self) -> None:
+        """No message waits for an answer any more, after a restart either: the person pressed stop."""
         keeping = self._parts.keeping
-        if keeping is not None and turn.safe:
+        if keeping is not None:
             await keeping.coming(self._person, self.id, self._session, None, self.places)
 
     async def _kept(self, before: Session, turn: _Turn) -> bool:

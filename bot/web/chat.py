@@ -457,6 +457,7 @@ async def stopped() -> None:
     if visitor is None:
         return
     visitor.conversation.stop()
+    await visitor.conversation.drop_coming()
     session = visitor.conversation.session
     if session.risk.level is RiskLevel.NONE:
         await cl.Message(content=parts.responder.message("stopped")).send()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -9,6 +10,7 @@ import socketserver
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -94,8 +96,6 @@ def referral(clock: Any, **changes: Any) -> Referral:
 async def test_danger_is_told_once_signed_and_without_a_word_of_it(
     parts: Parts, tmp_path: Path, hook: Hook, clock: Any
 ) -> None:
-    from dataclasses import replace
-
     desk = Desk(tmp_path, [Webhook(f"http://127.0.0.1:{hook.port}/hook", SECRET)], clock=clock, pause=0.05)
     conversation = Conversation(replace(parts, desk=desk), person="visitor-7")
     for text in ("I am going to kill myself tonight", "I mean it, I'm going to hang myself tonight", "hm"):
@@ -118,6 +118,40 @@ async def test_danger_is_told_once_signed_and_without_a_word_of_it(
     assert sum(r["count"] for r in store.referrals(clock().year)) == 3
     assert not any("kill" in str(v) for row in store.escalations(open_only=False) for v in row.values())
     store.close()
+
+
+async def test_who_stops_a_message_of_danger_before_its_card_is_told_of_all_the_same(
+    parts: Parts, tmp_path: Path, hook: Hook, clock: Any
+) -> None:
+    class Waiting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(parts.stages, name)
+
+        def deepened(self, text: str, verdict: Any, **more: Any) -> Any:
+            ended.wait(20)
+            return verdict
+
+    ended = threading.Event()
+    desk = Desk(tmp_path, [Webhook(f"http://127.0.0.1:{hook.port}/hook", SECRET)], clock=clock, pause=0.05)
+    conversation = Conversation(replace(parts, desk=desk, stages=Waiting()), person="visitor-8")  # type: ignore[arg-type]
+
+    async def say() -> None:
+        async for _ in conversation.receive("I am going to kill myself tonight"):
+            pass
+
+    turn = asyncio.ensure_future(say())
+    async with asyncio.timeout(20):
+        while not conversation.is_answering:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    turn.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    ended.set()
+    wait_for(lambda: hook.received)
+    desk.close()
+    told = json.loads(hook.received[0][1])
+    assert (told["person"], told["level"]) == ("visitor-8", "imminent")
 
 
 def test_it_is_tried_again_until_it_is_delivered(tmp_path: Path, hook: Hook, clock: Any) -> None:

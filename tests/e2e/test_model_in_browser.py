@@ -108,6 +108,21 @@ def test_stop_ends_the_reply_and_the_call(visit: Callable[..., Visit], model: Mo
     assert model.hung_up, "the call to the model was closed"
 
 
+def test_who_stops_a_message_with_signs_of_danger_sees_help(
+    visit: Callable[..., Visit], model: ModelServer
+) -> None:
+    model.mode = {"assess": "hangs"}
+    page = visit()
+    page.page.locator("#chat-input").fill(
+        "some days I don't want to live any more. what goes in the first box?"
+    )
+    page.page.keyboard.press("Enter")
+    page.page.locator("#stop-button").click()
+    told = page.page.locator(".ai-message", has_text="I've stopped")
+    expect(told).to_be_visible(timeout=10_000)
+    expect(told).to_contain_text("findahelpline.com")
+
+
 def test_leaving_the_page_forgets_the_visitor_and_ends_the_call(
     visit: Callable[..., Visit], model: ModelServer, speaking: Server
 ) -> None:

@@ -454,11 +454,10 @@ async def test_a_turn_that_ends_in_the_screen_keeps_what_was_heard_and_no_id_com
         await moves.aclose()  # type: ignore[attr-defined]
     else:
         turn = asyncio.ensure_future(said(conversation, text))
-        while not any("still thinking" in line.text for line in conversation.page.lines):
-            await asyncio.sleep(0.05)
-            if conversation._running is not None and conversation._running.shown:
-                turn.cancel()
-                break
+        async with asyncio.timeout(20):
+            while conversation._running is None or not conversation._running.shown:
+                await asyncio.sleep(0.05)
+        turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
     assert not conversation.is_answering
