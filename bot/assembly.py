@@ -23,6 +23,7 @@ from bot.settings import Mode, Settings
 from policies import consent, crisis, retention, study, thresholds
 from policies.consent import ConsentText
 from policies.crisis.checks import RETIRED
+from policies.everyday import everyday
 from policies.planning import library as libraries
 from policies.planning.prices import prices
 from policies.retention import RetentionPolicy
@@ -74,6 +75,7 @@ def detector(settings: Settings, *, patience: float = 1.0) -> Detector:
             stronger=settings.redaction_stronger,
         ),
         seconds=SECONDS * patience,
+        known=everyday(),
     )
 
 

@@ -27,6 +27,7 @@ from bot.risk.stages import Stages
 from policies import classifiers, crisis, encoder, guidance, questions, thresholds
 from policies.attributes import Attribute
 from policies.crisis import Directory, cards
+from policies.everyday import everyday, tell_of_nothing
 from policies.planning import library as libraries
 from policies.planning.library import Library
 from privacy.gate import Redacts
@@ -145,6 +146,7 @@ def build_parts(
     screen = Screen()
     directory = crisis.shipped()
     brain = encoder.built_in()
+    brain.know(everyday())
     rules = Rules(thresholds=thresholds.shipped(), prices=prices or {})
     model, opinion = speaking(
         endpoint,
@@ -156,7 +158,13 @@ def build_parts(
     if endpoint is not None:
         vocabulary.is_ours("warm up")
     return Parts(
-        stages=Stages(screen, reading=ReadingStage(), semantic=SemanticStage(brain, classifiers.shipped())),
+        stages=Stages(
+            screen,
+            reading=ReadingStage(),
+            semantic=SemanticStage(
+                brain, classifiers.shipped(), known=everyday(), tell_of_nothing=tell_of_nothing()
+            ),
+        ),
         parser=_warm_parser() if detector is None else None,
         opinion=opinion,
         model=model,

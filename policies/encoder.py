@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import resources
@@ -82,6 +82,12 @@ class MiniLM:
         self._remembered: OrderedDict[str, Vectors] = OrderedDict()
         self._most = 0
         self._held: dict[str, Vectors | None] = {}
+        self._known: dict[str, Vectors | None] = {}
+
+    def know(self, texts: Iterable[str]) -> None:
+        """Keep the vectors of these texts once they were encoded: for texts that are ours and nobody's."""
+        with self._lock:
+            self._known = {text: self._known.get(text) for text in texts}
 
     @contextmanager
     def holding(self, *texts: str) -> Iterator[None]:
@@ -116,6 +122,8 @@ class MiniLM:
         for i, sentence in enumerate(sentences):
             with self._lock:
                 known = self._held.get(sentence)
+                if known is None:
+                    known = self._known.get(sentence)
                 if known is None and self._most:
                     known = self._remembered.get(sentence)
                     if known is not None:
@@ -130,10 +138,11 @@ class MiniLM:
             )[0]
             mean = hidden[0].mean(axis=0)
             rows[i] = mean / max(float(np.linalg.norm(mean)), 1e-9)
-            if sentence in self._held:
-                with self._lock:
-                    if sentence in self._held:
-                        self._held[sentence] = rows[i].copy()
+            for kept in (self._held, self._known):
+                if sentence in kept:
+                    with self._lock:
+                        if sentence in kept:
+                            kept[sentence] = rows[i].copy()
             if self._most:
                 with self._lock:
                     self._remembered[sentence] = rows[i].copy()

@@ -22,7 +22,7 @@ import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,7 @@ from typing import Any
 import aiohttp
 
 from bot.messages import messages
+from policies.everyday import tell_of_nothing
 
 ROOT = Path(__file__).resolve().parents[1]
 THINK_SECONDS = 5.0
@@ -104,6 +105,7 @@ ANSWERS = (
     "and what if my {who} gets angry?", "how are you today?", "what do you know about me?", "nothing new, tired as always",
     "some days I don't see the point of it all", "I finished school and did a year of college",
 )  # fmt: skip
+Says = Callable[[random.Random, int], list[str]]
 WHO = ("wife", "husband", "mum", "dad", "brother", "sister", "partner", "best friend", "son", "boss")
 WHEN = ("last week", "in March", "two months ago", "on Friday", "since the summer", "a year ago", "yesterday")
 NAMES = ("Amira", "Tom", "Jelena", "Kwame", "Rosa", "Ivo", "Priya", "Liam", "Noor", "Beth")
@@ -133,6 +135,11 @@ def conversation(rng: random.Random, length: int) -> list[str]:
         + ("" if text.endswith("?") else rng.choice(ENDS))
         for text in texts[:length]
     ]
+
+
+def everyday_words(rng: random.Random, length: int) -> list[str]:
+    """What everybody says, which the chat knows before it is said: greetings, small talk, "are you a bot"."""
+    return rng.sample(sorted(tell_of_nothing()), length)
 
 
 # ------------------------------------------------------------------------------------------------ servers
@@ -343,7 +350,13 @@ async def answers(server: Server) -> bool:
 
 
 async def talk(
-    server: Server, people: int, length: int, *, think: float = THINK_SECONDS, seed: int = 0
+    server: Server,
+    people: int,
+    length: int,
+    *,
+    think: float = THINK_SECONDS,
+    seed: int = 0,
+    says: Says = conversation,
 ) -> Measured:
     """So many people at once, each with pauses between their messages."""
     measured = Measured()
@@ -357,7 +370,7 @@ async def talk(
                     await person.come()
             finally:
                 await there.wait()
-            for text in conversation(rng, length):
+            for text in says(rng, length):
                 await asyncio.sleep(rng.expovariate(1 / think))
                 await person.say(text)
             await person.go("clear")
@@ -423,11 +436,11 @@ class Load:
     errors: Counter[str]
 
     @classmethod
-    def of(cls, name: str, server: Server, people: int, length: int) -> Load:
-        asyncio.run(talk(server, 10, 2, think=0.1, seed=1))
+    def of(cls, name: str, server: Server, people: int, length: int, says: Says = conversation) -> Load:
+        asyncio.run(talk(server, 10, 2, think=0.1, seed=1, says=says))
         began, own, other = time.perf_counter(), *server.seconds()
         driving = time.process_time()
-        found = asyncio.run(talk(server, people, length))
+        found = asyncio.run(talk(server, people, length, says=says))
         took, driving = time.perf_counter() - began, time.process_time() - driving
         own, other = (now - then for now, then in zip(server.seconds(), (own, other), strict=True))
         sent = max(1, len(found.whole))
@@ -459,7 +472,14 @@ def prove_load(people: int, length: int) -> bool:
     with serving(ours=False) as server:
         bare = Load.of("bare echo", server, people, length)
     with serving(ours=True) as server:
-        ours = Load.of("our chat ", server, people, length)
+        known = Load.of("our chat, everyday words", server, people, length, everyday_words)
+    with serving(ours=True) as server:
+        ours = Load.of("our chat, words of their own", server, people, length)
+    held = [_beside(bare, known), _beside(bare, ours)]
+    return all(held)
+
+
+def _beside(bare: Load, ours: Load) -> bool:
     pairs = zip((*ours.first, *ours.whole), (*bare.first, *bare.whole), strict=True)
     ratios = [a / b for a, b in pairs]
     print(

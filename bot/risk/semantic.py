@@ -37,7 +37,24 @@ def together(recent: Sequence[str], text: str) -> str:
 class SemanticStage:
     """Raises a verdict by meaning. Safe to share."""
 
-    def __init__(self, encoder: Encoder, trained: Trained) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        trained: Trained,
+        *,
+        known: frozenset[str] = frozenset(),
+        tell_of_nothing: frozenset[str] = frozenset(),
+    ) -> None:
+        """Hold the classifiers.
+
+        Args:
+            encoder: of sentences.
+            trained: classifiers.
+            known: texts that are nobody's: one of them that raised nothing by itself is not looked at again.
+            tell_of_nothing: texts that add nothing to the messages before them, which were looked at together already.
+        """
+        self._known, self._tell_of_nothing = known, tell_of_nothing
+        self._harmless: set[str] = set()
         self._encoder = encoder
         self._any = trained.fused("risk.any")
         self._imminent = trained.fused("risk.imminent")
@@ -70,24 +87,25 @@ class SemanticStage:
         surer = SURE_OF_THE_UNREAL if not_real else 0.0
         raised, category = RiskLevel.NONE, ""
         confidence = 0.0
-        pieces = [*self._pieces(text), *([together(recent, text)] if recent else [])]
-        whole = {0, len(pieces) - 1} if recent else {0}
-        for number, (piece, vector) in enumerate(zip(pieces, self._encoder.encode(pieces), strict=True)):
+        alone = [] if text in self._harmless else self._pieces(text)
+        pieces = [(piece, number == 0) for number, piece in enumerate(alone)]
+        if recent and text not in self._tell_of_nothing:
+            pieces.append((together(recent, text), True))
+        vectors = self._encoder.encode([piece for piece, _ in pieces])
+        for number, ((piece, is_whole), vector) in enumerate(zip(pieces, vectors, strict=True)):
             level = RiskLevel.NONE
             columns, values = ngrams(normalise(piece))
-            needed = self._elevated_at if number in whole else max(self._elevated_at, SURE_OF_A_PIECE)
+            needed = self._elevated_at if is_whole else max(self._elevated_at, SURE_OF_A_PIECE)
             needed = max(needed, surer)
             if self._any.probability(vector, columns, values) >= needed:
-                least = (
-                    self._imminent_at
-                    if number in whole
-                    else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
-                )
+                least = self._imminent_at if is_whole else max(self._imminent_at, SURE_OF_DANGER_IN_A_PIECE)
                 sure = self._imminent.probability(vector, columns, values) >= max(least, surer)
                 level = RiskLevel.IMMINENT if sure and not is_short_answer else RiskLevel.ELEVATED
             if level.rank > raised.rank:
                 raised = level
                 category, confidence = self._category.best(vector)
+            if number < len(alone) == 1 and level is RiskLevel.NONE and not surer and text in self._known:
+                self._harmless.add(text)
         if raised.rank <= verdict.level.rank:
             return verdict
         needed = SURE_OF_KIND if raised is RiskLevel.ELEVATED else SURE_ENOUGH_IN_DANGER
