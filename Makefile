@@ -41,7 +41,7 @@ serve: $(VENV)/made
 
 test: $(VENV)/dev-made
 	@echo "Running the tests…"
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder  # in order: browser tests last
 
 lint: $(VENV)/dev-made
 	@$(BIN)/ruff check .
