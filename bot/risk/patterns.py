@@ -66,7 +66,7 @@ class Suppressor:
 
     Attributes:
         name: what it is called in explanations.
-        effect: fiction, study, idiom, made_safe, recovered or bereaved; `bot.risk.screen` says what each does.
+        effect: one of `EFFECTS`; `bot.risk.screen` says what each does.
         reason: why, in words.
         pattern: in normalised text.
         examples: texts in which it holds every rule back.
@@ -81,7 +81,18 @@ class Suppressor:
     not_examples: tuple[str, ...]
 
 
-EFFECTS = ("fiction", "study", "idiom", "made_safe", "recovered", "bereaved")
+EFFECTS = (
+    "fiction",
+    "study",
+    "idiom",
+    "topic",
+    "asked",
+    "denied",
+    "made_safe",
+    "long_past",
+    "recovered",
+    "bereaved",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

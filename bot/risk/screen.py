@@ -57,6 +57,11 @@ _ANSWER_NONE = re.compile(
 )
 
 
+_TAKES_IT_BACK = re.compile(
+    r"\b(?:lied|lie|lying|wasnt true|not true|isnt true|wanted to say yes|(?:said|told (?:him|her|them)) yes|pretend\w*|dont tell|nearly told|truth is|if i told|couldnt (?:say|tell)|except|tonight|plan(?:ned|ning)?|decided|anymore|but (?:i|today|now|lately|some))\b"
+)
+"""After it a denial is not taken at its word."""
+
 OVERLAP = 500
 _ONLY_UNTIL = re.compile(r"(?: \w+){0,4} (?:until|till|unless|before)\b")
 """A denial with a term to it is none."""
@@ -103,7 +108,9 @@ class Screen:
         self._patterns = known or patterns.shipped()
         by_effect = {suppressor.effect: suppressor for suppressor in self._patterns.suppressors}
         self._fiction, self._study = by_effect["fiction"], by_effect["study"]
-        self._idiom, self._made_safe = by_effect["idiom"], by_effect["made_safe"]
+        self._idiom, self._topic, self._made_safe = (by_effect[e] for e in ("idiom", "topic", "made_safe"))
+        self._asked, self._says_no = by_effect["asked"], by_effect["denied"]
+        self._long_past = by_effect["long_past"]
         self._recovered, self._bereaved = by_effect["recovered"], by_effect["bereaved"]
 
     def screen(
@@ -194,7 +201,8 @@ class Screen:
     ) -> None:
         if about is not None and _ANSWER_NONE.match(_NAMED.sub("", sentence)):
             return
-        cleaned = self._made_safe.pattern.sub(" ~ ", self._idiom.pattern.sub(" ~ ", sentence))
+        cleaned = self._without_what_means_nothing(sentence, whole)
+        long_past = bool(self._long_past.pattern.search(cleaned))
         for rule in self._patterns.rules:
             if rule.anywhere or (answers_only and not rule.attributes):
                 continue
@@ -217,11 +225,23 @@ class Screen:
                     found.held.append(f"{rule.name} ({unreal})")
                     continue
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
-            past = rule.idea in _PAST_IDEAS and self._recovered.pattern.search(whole)
+            if long_past and rule.idea in _NOW_UNLESS_DATED:
+                level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
+            past = (
+                rule.idea in _PAST_IDEAS or (long_past and rule.idea in _PAST_WHERE_DATED)
+            ) and self._recovered.pattern.search(whole)
             if past and not _BACK_AGAIN.search(whole):
                 found.held.append(f"{rule.name} ({self._recovered.name})")
                 continue
             found.hits.append(_Hit(rule, level, note))
+
+    def _without_what_means_nothing(self, sentence: str, whole: str) -> str:
+        """A sentence less its figures of speech, names of topics, means made safe, and a question that was denied."""
+        for suppressor in (self._idiom, self._topic, self._made_safe):
+            sentence = suppressor.pattern.sub(" ~ ", sentence)
+        if self._says_no.pattern.search(whole) and not _TAKES_IT_BACK.search(whole):
+            sentence = self._asked.pattern.sub(" ~ ", sentence)
+        return sentence
 
     def _combine(
         self, found: _Found, flags: frozenset[str], state: RiskState, profile_flags: frozenset[str]
@@ -299,6 +319,9 @@ _NEGATIVE_IDEAS = frozenset(
 )
 """Ideas that are themselves worded as a denial ("don't want to live")."""
 _PAST_IDEAS = frozenset({"attempt_past", "self_injury", "ideation", "eating", "substance"})
+_NOW_UNLESS_DATED = frozenset({"attempt_now", "intent", "medical", "dv_now", "psychosis_acute"})
+_PAST_WHERE_DATED = _NOW_UNLESS_DATED | {"death_wish", "dv", "hopeless", "burden", "child_hurt", "psychosis"}
+"""What a sentence that dates itself long ago ("in 1962", "when I was a girl") tells of then, and not of now."""
 
 
 def _sentences(plain: str) -> Iterable[str]:

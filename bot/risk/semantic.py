@@ -34,6 +34,18 @@ def together(recent: Sequence[str], text: str) -> str:
     return "\n".join([*(turn[:RECENT_CHARACTERS] for turn in recent[-RECENT:]), text])
 
 
+def pieces(text: str) -> Sequence[str]:
+    """What of a message is looked at by itself: the message, and each sentence of a long one."""
+    words = text.split()
+    if len(words) <= _LONG:
+        return [text]
+    sentences = [s for s in _SENTENCE.split(text[:20_000]) if len(s.split()) >= 4]
+    if len(sentences) > MOST_SENTENCES:
+        step = len(sentences) / MOST_SENTENCES
+        sentences = [" ".join(sentences[int(i * step) : int((i + 1) * step)]) for i in range(MOST_SENTENCES)]
+    return [" ".join(words[:200]), *sentences]
+
+
 class SemanticStage:
     """Raises a verdict by meaning. Safe to share."""
 
@@ -87,12 +99,12 @@ class SemanticStage:
         surer = SURE_OF_THE_UNREAL if not_real else 0.0
         raised, category = RiskLevel.NONE, ""
         confidence = 0.0
-        alone = [] if text in self._harmless else self._pieces(text)
-        pieces = [(piece, number == 0) for number, piece in enumerate(alone)]
+        alone = [] if text in self._harmless else pieces(text)
+        looked_at = [(piece, number == 0) for number, piece in enumerate(alone)]
         if recent and text not in self._tell_of_nothing:
-            pieces.append((together(recent, text), True))
-        vectors = self._encoder.encode([piece for piece, _ in pieces])
-        for number, ((piece, is_whole), vector) in enumerate(zip(pieces, vectors, strict=True)):
+            looked_at.append((together(recent, text), True))
+        vectors = self._encoder.encode([piece for piece, _ in looked_at])
+        for number, ((piece, is_whole), vector) in enumerate(zip(looked_at, vectors, strict=True)):
             level = RiskLevel.NONE
             columns, values = ngrams(normalise(piece))
             needed = self._elevated_at if is_whole else max(self._elevated_at, SURE_OF_A_PIECE)
@@ -128,16 +140,3 @@ class SemanticStage:
         probabilities = self._language.sparse_probabilities(columns, values)
         best = int(probabilities.argmax())
         return self._language.labels[best] if probabilities[best] >= SURE_OF_LANGUAGE else ""
-
-    @staticmethod
-    def _pieces(text: str) -> Sequence[str]:
-        words = text.split()
-        if len(words) <= _LONG:
-            return [text]
-        sentences = [s for s in _SENTENCE.split(text[:20_000]) if len(s.split()) >= 4]
-        if len(sentences) > MOST_SENTENCES:
-            step = len(sentences) / MOST_SENTENCES
-            sentences = [
-                " ".join(sentences[int(i * step) : int((i + 1) * step)]) for i in range(MOST_SENTENCES)
-            ]
-        return [" ".join(words[:200]), *sentences]
