@@ -243,13 +243,7 @@ def main():
         case["group"] = number
     # a sentence of a long harmless message is looked at alone, and is harmless too
     cases += [
-        {
-            "text": piece,
-            "label": "none",
-            "category": case["category"],
-            "id": case["id"],
-            "group": case["group"],
-        }
+        {**case, "text": piece, "history": ()}
         for case in cases
         if case["label"] == "none" and "lang" not in case
         for piece in pieces(case["text"])[1:]

@@ -25,12 +25,18 @@ _STRONG_SELF = re.compile(
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(
-    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont have|havent had|didnt have|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|trying|gonna|the))*$"
+    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont|do not|doesnt|didnt|did not|havent|hasnt|have not|wouldnt|wont|will not|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|trying|gonna|the))*$"
 )
 _FALSE_NEGATION = re.compile(
     r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b"
 )
-_BACK_AGAIN = re.compile(r"\b(?:again|creeping|urges?|relaps\w+|same feelings?|lately|these days)\b")
+_NO_AFTER = re.compile(
+    r"^ (?:(?:history|thoughts|ever) )?(?:no|none|never|nope|nah|nil)(?: (?:no|never|ever|nothing|thanks|thankfully|thank god|not at all))*(?:$| (?:i|im|and|mood|mental|health|age|emotion)\b)"
+)
+"""A form filled in: "self-harm: no, never"."""
+_BACK_AGAIN = re.compile(
+    r"\b(?:again|creeping|urges?|relaps\w+|same feelings?|lately|these days|tonight|(?<!never )(?:come|came|coming) back|(?:is|are) back|returning|worse)\b"
+)
 _OTHER_PERSON = re.compile(
     r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)s?|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
 )
@@ -216,6 +222,7 @@ class Screen:
             if rule.requires and not rule.requires.search(cleaned):
                 continue
             denied = _is_denied(cleaned[: match.start()]) and not _ONLY_UNTIL.match(cleaned[match.end() :])
+            denied |= rule.idea in _PAST_IDEAS and bool(_NO_AFTER.match(cleaned[match.end() :]))
             if denied and rule.idea not in _NEGATIVE_IDEAS:
                 found.held.append(f"{rule.name} (denied)")
                 continue
@@ -320,7 +327,7 @@ _NEGATIVE_IDEAS = frozenset(
 """Ideas that are themselves worded as a denial ("don't want to live")."""
 _PAST_IDEAS = frozenset({"attempt_past", "self_injury", "ideation", "eating", "substance"})
 _NOW_UNLESS_DATED = frozenset({"attempt_now", "intent", "medical", "dv_now", "psychosis_acute"})
-_PAST_WHERE_DATED = _NOW_UNLESS_DATED | {"death_wish", "dv", "hopeless", "burden", "child_hurt", "psychosis"}
+_PAST_WHERE_DATED = _NOW_UNLESS_DATED | {"death_wish", "dv", "hopeless", "burden", "psychosis"}
 """What a sentence that dates itself long ago ("in 1962", "when I was a girl") tells of then, and not of now."""
 
 
