@@ -17,6 +17,7 @@ from bot.models.guided import FEELINGS, GuidedModel
 from bot.models.protocol import LanguageModel
 from bot.moves import Rules
 from bot.responding import Responder
+from bot.risk import spelling
 from bot.risk.clauses import ReadingStage
 from bot.risk.guard import Guard
 from bot.risk.opinion import Opinion
@@ -164,6 +165,7 @@ def build_parts(
             semantic=SemanticStage(
                 brain, classifiers.shipped(), known=everyday(), tell_of_nothing=tell_of_nothing()
             ),
+            spelling=spelling.shipped(),
         ),
         parser=_warm_parser() if detector is None else None,
         opinion=opinion,

@@ -1,4 +1,4 @@
-"""Train the built-in model's classifiers from our own lines; write policies/trained/guided.npz.
+"""Train the built-in model's classifiers from our own lines; write policies/trained/guided.npz and words.txt.
 
 usage: python scripts/train.py            (make train)
 
@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from bot.risk.normalise import normalise  # noqa: E402
 from bot.risk.semantic import pieces, together  # noqa: E402
+from bot.risk.spelling import WORDS, dictionary  # noqa: E402
 from bot.words import shipped_texts  # noqa: E402
 from policies import guidance  # noqa: E402
 from policies.attributes import Attribute  # noqa: E402
@@ -122,6 +124,22 @@ def source_hashes():
     return {str(p.relative_to(POLICIES)): hashlib.sha256(p.read_bytes()).hexdigest() for p in sources()}
 
 
+FEWEST_USES = 3
+"""Uses of a word in our lines, from which a misspelling may be mended to it."""
+
+
+def write_words():
+    """The words of our English lines that a dictionary knows too, for `bot.risk.spelling`."""
+    known, used = dictionary(), Counter()
+    for path in sources():
+        if path.suffix == ".jsonl" and "_lang" not in path.stem:
+            for line in read_lines(path):
+                for text in (line.get("text") or line.get("query") or "", *(line.get("history") or ())):
+                    used.update(re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("’", "'")))
+    kept = {w: n for w, n in used.items() if n >= FEWEST_USES and len(w) > 2 and w in known}
+    WORDS.write_text("".join(f"{w} {kept[w]}\n" for w in sorted(kept)), encoding="utf-8")
+
+
 class Encodings:
     """Vectors by text, kept in .cache/ so that a run that was interrupted, or follows a small change, goes on fast."""
 
@@ -160,6 +178,7 @@ def sparse_grams(texts):
 
 
 def main():
+    write_words()
     encoder = built_in()
     arrays, linear = {}, {}
 

@@ -12,6 +12,7 @@ import click
 
 from bot.cli.lines import read_messages
 from bot.errors import SettingsError
+from bot.risk import spelling
 from bot.risk.clauses import ReadingStage
 from bot.risk.normalise import normalise
 from bot.risk.screen import Screen
@@ -25,7 +26,7 @@ from privacy.reading import Parser, ReadingError
 def every_stage() -> tuple[Stages, Parser]:
     """The whole screen as the chat uses it, and a parser for it."""
     semantic = SemanticStage(encoder.built_in(), classifiers.shipped())
-    return Stages(Screen(), reading=ReadingStage(), semantic=semantic), Parser()
+    return Stages(Screen(), reading=ReadingStage(), semantic=semantic, spelling=spelling.shipped()), Parser()
 
 
 def read_cases(file: Path) -> Iterator[tuple[Any, str, list[str]]]:
@@ -90,7 +91,7 @@ def _explain(stages: Stages, parser: Parser, text: str) -> None:
     click.echo(f"ideas       {', '.join(sorted(verdict.flags)) or '-'}")
     click.echo(f"held back   {', '.join(verdict.held) or '-'}")
     click.echo(f"text stage  {heard.level.value}: {heard.why}")
-    click.echo(f"read as     {normalise(text).strip()}")
+    click.echo(f"read as     {normalise(stages.mended(text)).strip()}")
     for clause in reading.clauses if reading else ():
         notes = [n for n, on in (("denied", clause.negated), ("quoted", clause.quoted)) if on]
         person = f"{clause.person.value} person, {clause.tense.value}, {clause.modality.value}"

@@ -1,5 +1,8 @@
 """The stages of the screen, put together: text, then reading, then meaning. Each later one may be missing.
 
+Where words are plainly misspelled, the text stage looks again at the message with them mended, and the semantic stage at
+that alone.
+
 The text stage decides alone and first; the reading stage needs a parse, the semantic stage an encoder. A stage that
 fails is logged by its kind and left out: what the earlier ones found stands.
 """
@@ -8,16 +11,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from bot.risk import state as risk_state
 from bot.risk.clauses import ReadingStage
 from bot.risk.screen import Screen
 from bot.risk.semantic import SemanticStage
+from bot.risk.spelling import Speller
 from bot.risk.verdict import RiskLevel, RiskState, Verdict
 from policies.attributes import Attribute
 from privacy.reading import Parser, Reading, ReadingError
 
 SHORT_ANSWER_WORDS = 8
+LONGEST_MENDED = 20_000
+"""Characters."""
 
 log = logging.getLogger("raise.risk")
 
@@ -26,9 +33,15 @@ class Stages:
     """All stages. Holds nothing between calls; safe to share."""
 
     def __init__(
-        self, text: Screen, *, reading: ReadingStage | None = None, semantic: SemanticStage | None = None
+        self,
+        text: Screen,
+        *,
+        reading: ReadingStage | None = None,
+        semantic: SemanticStage | None = None,
+        spelling: Speller | None = None,
     ) -> None:
         self._text, self._reading, self._semantic = text, reading, semantic
+        self._spelling = spelling
 
     def heard(
         self,
@@ -62,6 +75,11 @@ class Stages:
             recent: the person's messages before this one.
         """
         state = state or RiskState()
+        mended = self.mended(text)
+        if mended != text:
+            again = self._text.screen(mended, state=state, answering=answering)
+            if again.level.rank > verdict.level.rank:
+                verdict = replace(again, flags=again.flags | verdict.flags)
         not_real = bool(verdict.flags & {"not_real", "bereaved", "made_safe"})
         if self._reading is not None and reading is not None:
             try:
@@ -75,7 +93,7 @@ class Stages:
             )
             try:
                 verdict = self._semantic.deepen(
-                    text,
+                    mended,
                     verdict,
                     not_real=not_real,
                     is_short_answer=short,
@@ -84,6 +102,16 @@ class Stages:
             except Exception as failed:  # noqa: BLE001 (a second opinion)
                 log.error("semantic stage failed: %s", type(failed).__name__)
         return verdict
+
+    def mended(self, text: str) -> str:
+        """The text with plain misspellings mended, where it is not in another language."""
+        if self._spelling is None or (self._semantic and self._semantic.language(text) not in ("", "en")):
+            return text
+        try:
+            return self._spelling.mended(text[:LONGEST_MENDED]) + text[LONGEST_MENDED:]
+        except Exception as failed:  # noqa: BLE001 (a second look)
+            log.error("spelling failed: %s", type(failed).__name__)
+            return text
 
     def judge(self, text: str, *, history: Sequence[str] = (), parser: Parser | None = None) -> Verdict:
         """The verdict on a message after earlier ones: for files of messages, outside a conversation."""
