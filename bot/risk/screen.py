@@ -25,7 +25,7 @@ _STRONG_SELF = re.compile(
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(
-    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont|do not|doesnt|didnt|did not|havent|hasnt|have not|wouldnt|wont|will not|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|trying|gonna|the))*$"
+    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont|do not|doesnt|didnt|did not|havent|hasnt|have not|wouldnt|wont|will not|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|wish|desire|intention|intentions|interest|urge|of|in|trying|gonna|the))*$"
 )
 _FALSE_NEGATION = re.compile(
     r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b"
@@ -64,9 +64,22 @@ _ANSWER_NONE = re.compile(
 
 
 _TAKES_IT_BACK = re.compile(
-    r"\b(?:lied|lie|lying|wasnt true|not true|isnt true|wanted to say yes|(?:said|told (?:him|her|them)) yes|pretend\w*|dont tell|nearly told|truth is|if i told|couldnt (?:say|tell)|except|tonight|plan(?:ned|ning)?|decided|anymore|but (?:i|today|now|lately|some))\b"
+    r"\b(?:lied|lie|lying|wasnt true|not true|isnt true|wanted to say yes|(?:said|told (?:him|her|them)) yes|yes|laughed it off|i have had|i look at|every (?:morning|night|day)|most (?:mornings|nights|days)|pretend\w*|dont tell|nearly told|truth is|if i told|couldnt (?:say|tell)|except|tonight|plan(?:ned|ning)?|decided|anymore|but (?:i|today|now|lately|some))\b"
 )
 """After it a denial is not taken at its word."""
+
+_OLDER_NOW = re.compile(
+    r"\bim (?:now )?(?:2[5-9]|[3-9]\d|thirty|forty|fifty|sixty|seventy|eighty)\b(?! (?:weeks|kg|kilos|mg|pounds|percent|minutes))"
+)
+"""Somebody grown, who tells of what was long ago."""
+_STILL = re.compile(
+    r"\b(?:tonight|today|again|yesterday|this (?:morning|evening|afternoon|week)|last night|(?:just|right) now|(?:hours?|minutes|mins|days?) ago|still|these days|lately)\b"
+)
+"""What is told in one breath with it is not past."""
+_ECHOED = re.compile(
+    r"(?:^|(?<=[.!?\n]))[^.!?\n]{0,30}\b(?:hurt|harm|cut|kill|hear)\w* (?:myself|my self|self|voices)[^.!?\n]{0,20}\? *(?:no|nope|nah|never|god no|heavens no|not at all|not ever)\b(?! (?:but|today|yet|now|tonight|more|longer|one))"
+)
+"""Our question, said again and answered with no."""
 
 OVERLAP = 500
 _ONLY_UNTIL = re.compile(r"(?: \w+){0,4} (?:until|till|unless|before)\b")
@@ -159,7 +172,7 @@ class Screen:
         return state
 
     def _in_window(self, text: str, found: _Found, *, about: Attribute | None, carried: bool) -> None:
-        plain = normalise(text)
+        plain = _ECHOED.sub(" ", normalise(text))
         fiction = bool(self._fiction.pattern.search(plain))
         study = bool(self._study.pattern.search(plain))
         found.is_unreal |= fiction or study or carried
@@ -208,7 +221,7 @@ class Screen:
         if about is not None and _ANSWER_NONE.match(_NAMED.sub("", sentence)):
             return
         cleaned = self._without_what_means_nothing(sentence, whole)
-        long_past = bool(self._long_past.pattern.search(cleaned))
+        long_past = bool(self._long_past.pattern.search(cleaned)) and not _STILL.search(cleaned)
         for rule in self._patterns.rules:
             if rule.anywhere or (answers_only and not rule.attributes):
                 continue
@@ -234,9 +247,9 @@ class Screen:
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
             if long_past and rule.idea in _NOW_UNLESS_DATED:
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
-            past = (
-                rule.idea in _PAST_IDEAS or (long_past and rule.idea in _PAST_WHERE_DATED)
-            ) and self._recovered.pattern.search(whole)
+            could_be_past = rule.idea in _PAST_IDEAS or (long_past and rule.idea in _PAST_WHERE_DATED)
+            is_well = self._recovered.pattern.search(whole) or (long_past and _OLDER_NOW.search(whole))
+            past = could_be_past and is_well
             if past and not _BACK_AGAIN.search(whole):
                 found.held.append(f"{rule.name} ({self._recovered.name})")
                 continue

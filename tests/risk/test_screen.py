@@ -70,6 +70,18 @@ def test_danger_now_is_heard(text: str) -> None:
         "How do I hang a hammock? Which rope?",
         "I could murder a pizza",
         "prefer not to say",
+        "she waits till the kids are asleep and then she has a bath with the radio on",
+        "my grandma plays rummy for money and she took 14 euros off me",
+        "I sat in a lay-by and ate a whole pork pie",
+        "she had a lot of black hair when she was born",
+        "I'm back on Friday, going back on the train",
+        "is the suicide squeeze a good play with one out?",
+        "what did Durkheim mean by anomic suicide?",
+        "Self-harm: no, never. I am only sad on Sundays.",
+        "The doctor asked if I had thoughts of ending my life. I haven't, never have.",
+        "Hurt myself? No, never.",
+        "I tried to end my life in 2009. Happy years since, two dogs and a bakery.",
+        "my wife will kill me if I buy another tractor",
     ],
 )
 def test_figures_of_speech_are_not(text: str) -> None:
@@ -162,6 +174,10 @@ def test_the_held_out_cases_are_well_formed() -> None:
         "I started labour at 24 weeks, lots of blood",
         "dad's face has gone a bit droopy and he's talking funny",
         "my toddler ate some of my iron tablets",
+        "he says he will kill me if I leave",
+        "he has guns in the house and he says tonight",
+        "she took the whole strip of my blood pressure tablets",
+        "I took all my tablets in 2009 and tonight I swallowed all my pills again",
     ],
 )
 def test_no_frame_and_no_plain_word_hides_danger_now(text: str) -> None:
@@ -180,6 +196,21 @@ def test_every_suppressor_holds_back_what_it_should_and_nothing_else(suppressor:
         assert level(example) == "none", example
     for example in suppressor.not_examples:
         assert level(example) != "none" or "pills here" in example, example
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The doctor asked if I had thoughts of ending my life. I said no. I have had them every morning since.",
+        "Do you have a history of self-harm? Yes. Are you safe now? No.",
+        "Hurt myself? No, not today. But I have been cutting again.",
+        "At sixteen I tried to end my life and these days I want to die again",
+        "I'm 44 and I cut my legs in the bathroom at work",
+        "They asked if I'm suicidal. I'm not fine, I want to die",
+    ],
+)
+def test_what_looks_like_a_denial_or_long_ago_and_is_neither_is_heard(text: str) -> None:
+    assert level(text) != "none", text
 
 
 def test_what_was_held_back_is_told() -> None:
