@@ -45,8 +45,9 @@ OUTWARD = {
     Attribute.GENDER,
 }
 """Questions whose danger hangs on one of these first are grave for some, and tell of none."""
-RAISED_AT, IMMINENT_AT = 0.62, 0.72
-"""Probabilities (calibrated by cross-validation) from which the semantic stage raises, and calls it imminent."""
+RAISED_AT, RAISED_ELSEWHERE_AT, IMMINENT_AT = 0.54, 0.62, 0.62
+"""Probabilities (calibrated by cross-validation) from which the semantic stage raises a message in English, one in another
+language, of which the encoder understands little, and calls it imminent."""
 GAMMA = 1.2
 REFUSED_HARMLESS = 0.05
 """Share of harmless replies, written close to the border, that the guard's second look may refuse."""
@@ -310,7 +311,7 @@ def main():
         ),
     )
     hard = (labels == "none") & np.array(["id" in c for c in cases])
-    thresholds = {"elevated": RAISED_AT, "imminent": IMMINENT_AT}
+    thresholds = {"elevated": RAISED_AT, "elsewhere": RAISED_ELSEWHERE_AT, "imminent": IMMINENT_AT}
     raised = risky_p >= thresholds["elevated"]
     called = raised & (imminent_p >= thresholds["imminent"])
     print(

@@ -91,6 +91,7 @@ class SemanticStage:
         self._category = trained.linear("risk_category")
         at: dict[str, float] = trained.meta["risk_thresholds"]
         self._elevated_at, self._imminent_at = at["elevated"], at["imminent"]
+        self._elsewhere_at = at["elsewhere"]
 
     def deepen(
         self,
@@ -114,6 +115,8 @@ class SemanticStage:
         if verdict.level is RiskLevel.IMMINENT:
             return verdict
         surer = SURE_OF_THE_UNREAL if not_real else 0.0
+        if verdict.language not in ("", "en"):
+            surer = max(surer, self._elsewhere_at)
         alone = [] if text in self._harmless else pieces(text)
         looked_at = [*alone]
         if recent and text not in self._tell_of_nothing:
@@ -122,7 +125,7 @@ class SemanticStage:
         grams = [ngrams(normalise(piece)) for piece in looked_at]
         any_danger = [self._any.probability(v, *g) for v, g in zip(vectors, grams, strict=True)]
         now = [
-            self._imminent.probability(v, *g) if danger >= SOME_PIECE else 0.0
+            self._imminent.probability(v, *g) if danger >= min(SOME_PIECE, self._elevated_at) else 0.0
             for v, g, danger in zip(vectors, grams, any_danger, strict=True)
         ]
         parts = range(1, len(alone))
@@ -136,7 +139,7 @@ class SemanticStage:
             raised, told_by = (more, part) if more.rank > raised.rank else (raised, told_by)
         if raised is RiskLevel.IMMINENT and is_short_answer:
             raised = RiskLevel.ELEVATED
-        if len(alone) == 1 and any_danger[0] < self._elevated_at and not surer and text in self._known:
+        if len(alone) == 1 and any_danger[0] < self._elevated_at and not not_real and text in self._known:
             self._harmless.add(text)
         if raised.rank <= verdict.level.rank:
             return verdict
