@@ -55,7 +55,7 @@ _REPEATED_WORDS = re.compile(r"\b(\w+)(?: \1\b){3,}")
 _WORDS = {
     "tn": "tonight", "2nite": "tonight", "2night": "tonight", "tonite": "tonight", "tmrw": "tomorrow",
     "tmr": "tomorrow", "tomoro": "tomorrow", "tmw": "tomorrow", "2moro": "tomorrow", "tomorow": "tomorrow",
-    "wanna": "want to", "gonna": "going to", "gunna": "going to", "goin": "going", "imma": "im going to", "ima": "im going to",
+    "wanna": "want to", "gonna": "going to", "gunna": "going to", "gona": "going to", "goin": "going", "imma": "im going to", "ima": "im going to",
     "finna": "going to", "gna": "going to", "gon": "going to", "u": "you", "ur": "your", "r": "are", "abt": "about",
     "cuz": "because", "bc": "because", "bcoz": "because", "rn": "right now", "w": "with", "dnt": "dont", "cnt": "cant",
     "wnt": "want", "wana": "want to", "wanto": "want to", "ded": "dead", "dieing": "dying", "wsh": "wish", "alredy": "already",

@@ -63,6 +63,7 @@ class Stages:
         state: RiskState | None = None,
         answering: Attribute | None = None,
         recent: Sequence[str] = (),
+        always_together: bool = False,
     ) -> Verdict:
         """The verdict of the text stage, with what the parse and the meaning add.
 
@@ -72,7 +73,9 @@ class Stages:
             reading: of the text, where there is one.
             state: what stuck from earlier turns.
             answering: the attribute whose question is open, if one is.
-            recent: the person's messages before this one.
+            recent: the person's messages before this one; left out where one of them raised the level, which is
+                kept in any case.
+            always_together: look at them with this one all the same.
         """
         state = state or RiskState()
         mended = self.mended(text)
@@ -97,7 +100,7 @@ class Stages:
                     verdict,
                     not_real=not_real,
                     is_short_answer=short,
-                    recent=recent if state.level is RiskLevel.NONE else (),
+                    recent=recent if always_together or state.level is RiskLevel.NONE else (),
                 )
             except Exception as failed:  # noqa: BLE001 (a second opinion)
                 log.error("semantic stage failed: %s", type(failed).__name__)
@@ -114,7 +117,11 @@ class Stages:
             return text
 
     def judge(self, text: str, *, history: Sequence[str] = (), parser: Parser | None = None) -> Verdict:
-        """The verdict on a message after earlier ones: for files of messages, outside a conversation."""
+        """The verdict on a message after earlier ones: for files of messages, outside a conversation.
+
+        In a conversation the level that an earlier message raised is kept; here, where nothing is kept, the message is
+        looked at together with those before it whatever they raised.
+        """
         state = RiskState()
         for number, turn in enumerate(history):
             before = self._judged(turn, state, parser, history[:number])
@@ -129,4 +136,4 @@ class Stages:
                 reading = parser.read(text)
             except ReadingError as failed:
                 log.error("no reading: %s", failed)
-        return self.deepened(text, verdict, reading=reading, state=state, recent=recent)
+        return self.deepened(text, verdict, reading=reading, state=state, recent=recent, always_together=True)

@@ -82,6 +82,8 @@ def test_danger_now_is_heard(text: str) -> None:
         "Hurt myself? No, never.",
         "I tried to end my life in 2009. Happy years since, two dogs and a bakery.",
         "my wife will kill me if I buy another tractor",
+        "After my wife's suicide I went to a support group and it helped.",
+        "what is a poison pill clause, in plain English?",
     ],
 )
 def test_figures_of_speech_are_not(text: str) -> None:
@@ -177,6 +179,7 @@ def test_the_held_out_cases_are_well_formed() -> None:
         "he says he will kill me if I leave",
         "he has guns in the house and he says tonight",
         "she took the whole strip of my blood pressure tablets",
+        "my brother's called from the bridge by his old school and hung up",
         "I took all my tablets in 2009 and tonight I swallowed all my pills again",
     ],
 )
