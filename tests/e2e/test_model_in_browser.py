@@ -65,7 +65,7 @@ def test_a_reply_appears_sentence_by_sentence(visit: Callable[..., Visit], model
     model.mode, model.pause, model.answers["answer"] = {"answer": "slowly"}, 1.0, LONG
     page = visit()
     to_the_answer(page)
-    expect(page.page.get_by_text(FIRST)).to_be_visible(timeout=20_000)
+    expect(page.page.get_by_text(FIRST).first).to_be_visible(timeout=20_000)
     assert LAST not in page.all()
     expect(page.page.get_by_text(LAST)).to_be_visible(timeout=20_000)
     expect(page.page.get_by_text("A language model wrote this")).to_be_visible()
@@ -85,7 +85,7 @@ def test_danger_does_not_wait_for_the_reply(visit: Callable[..., Visit], model: 
     model.mode, model.pause, model.answers["answer"] = {"answer": "slowly"}, 3.0, LONG * 2
     page = visit()
     to_the_answer(page)
-    expect(page.page.get_by_text(FIRST)).to_be_visible(timeout=20_000)
+    expect(page.page.get_by_text(FIRST).first).to_be_visible(timeout=20_000)
     page.page.locator("#chat-input").fill("I am going to kill myself tonight")
     page.page.keyboard.press("Enter")
     card = page.page.locator(".ai-message", has_text="your life may be in danger")
@@ -98,7 +98,7 @@ def test_stop_ends_the_reply_and_the_call(visit: Callable[..., Visit], model: Mo
     page = visit()
     page.page.locator("#chat-input").fill("what goes in the first box on moving day?")
     page.page.keyboard.press("Enter")
-    expect(page.page.get_by_text(FIRST)).to_be_visible(timeout=20_000)
+    expect(page.page.get_by_text(FIRST).first).to_be_visible(timeout=20_000)
     page.page.locator("#stop-button").click()
     expect(page.page.get_by_text("I've stopped")).to_be_visible(timeout=10_000)
     for _ in range(60):
@@ -129,7 +129,7 @@ def test_leaving_the_page_forgets_the_visitor_and_ends_the_call(
     model.mode, model.pause, model.answers["answer"] = {"answer": "slowly"}, 1.5, LONG * 3
     page = visit()
     to_the_answer(page)
-    expect(page.page.get_by_text(FIRST)).to_be_visible(timeout=20_000)
+    expect(page.page.get_by_text(FIRST).first).to_be_visible(timeout=20_000)
     page.page.locator("#raise-exit").click()
     for _ in range(60):
         if model.hung_up:
