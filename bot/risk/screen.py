@@ -25,17 +25,17 @@ _STRONG_SELF = re.compile(
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(
-    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont|do not|doesnt|didnt|did not|havent|hasnt|have not|wouldnt|wont|will not|neither|nor|deny|denies|denied|nothing like|far from|zero|none of)(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|wish|desire|intention|intentions|interest|urge|of|in|trying|gonna|the))*$"
+    r"\b(?:no|not|never|without|isnt|arent|wasnt|dont|do not|doesnt|didnt|did not|havent|hasnt|have not|wouldnt|wont|will not|neither|nor|deny|denies|denied|nothing like|far from|zero|none of|no (?:real |any )?(?:wish|desire|intentions?|interest|urge)|any (?:wish|desire|intention|urge))(?: (?:any|been|having|had|have|a|really|ever|actually|planning|about|talk of|history of|thoughts? of|thinking of|thinking about|going|to|feeling|wanting|want|of|trying|gonna|the))*$"
 )
 _FALSE_NEGATION = re.compile(
-    r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason)\b"
+    r"\b(?:not (?:only|just|sure|that i|gonna lie)|no (?:one|lie|joke|doubt|matter)|cant not|no reason|no the|reasons? not|why not)\b"
 )
 _NO_AFTER = re.compile(
     r"^ (?:(?:history|thoughts|ever) )?(?:no|none|never|nope|nah|nil)(?: (?:no|never|ever|nothing|thanks|thankfully|thank god|not at all))*(?:$| (?:i|im|and|mood|mental|health|age|emotion)\b)"
 )
 """A form filled in: "self-harm: no, never"."""
 _BACK_AGAIN = re.compile(
-    r"\b(?:again|creeping|urges?|relaps\w+|same feelings?|lately|these days|tonight|(?<!never )(?:come|came|coming) back|(?:is|are) back|returning|worse)\b"
+    r"\b(?:again|creeping|urges?|relaps\w+|same feelings?|lately|these days|tonight|(?<!never )(?:come|came|coming) back|(?:is|are) back|returning|worse|still|but now|and now|right now)\b"
 )
 _OTHER_PERSON = re.compile(
     r"\b(?:my (?:\w+ ){0,2}(?:friend|mate|bestie|brother|sister|mum|mom|mother|dad|father|son|daughter|kid|child|teen|teenager|niece|nephew|cousin|uncle|aunt|gran|grandma|grandad|grandfather|grandmother|husband|wife|partner|boyfriend|girlfriend|bf|gf|fiancee?|ex|roommate|housemate|flatmate|neighbou?r|colleague|coworker|student|pupil|patient|client|teacher|classmate)s?|a (?:friend|guy|girl|boy|student|colleague|classmate|patient))\b"
@@ -68,22 +68,20 @@ _TAKES_IT_BACK = re.compile(
 )
 """After it a denial is not taken at its word."""
 
-_OLDER_NOW = re.compile(
-    r"\bim (?:now )?(?:2[5-9]|[3-9]\d|thirty|forty|fifty|sixty|seventy|eighty)\b(?! (?:weeks|kg|kilos|mg|pounds|percent|minutes))"
-)
-"""Somebody grown, who tells of what was long ago."""
 _STILL = re.compile(
-    r"\b(?:tonight|today|again|yesterday|this (?:morning|evening|afternoon|week)|last night|(?:just|right) now|(?:hours?|minutes|mins|days?) ago|still|these days|lately)\b"
+    r"\b(?:tonight|today|again|yesterday|this (?:morning|evening|afternoon|week)|last night|(?:just|right) now|(?:hours?|minutes|mins|days?) ago|still|(?<!\d )now|im going|these days|lately)\b"
 )
 """What is told in one breath with it is not past."""
 _ECHOED = re.compile(
-    r"(?:^|(?<=[.!?\n]))[^.!?\n]{0,30}\b(?:hurt|harm|cut|kill|hear)\w* (?:myself|my self|self|voices)[^.!?\n]{0,20}\? *(?:no|nope|nah|never|god no|heavens no|not at all|not ever)\b(?! (?:but|today|yet|now|tonight|more|longer|one))"
+    r"(?:^|(?<=[.!?\n])) *(?:(?:do|did|have|had|am|i|you|ever|been|any|thoughts?|of|to|want|wanted) )*(?:hurt|harm|cut|kill|hear)\w* (?:myself|my self|self|voices)\? *(?:no|nope|nah|never|god no|heavens no|not at all|not ever)(?= *(?:$|[.!?\n]|(?:no|never|not ever|i never|i dont|i havent|i only)\b))"
 )
 """Our question, said again and answered with no."""
 
 OVERLAP = 500
-_ONLY_UNTIL = re.compile(r"(?: \w+){0,4} (?:until|till|unless|before)\b")
-"""A denial with a term to it is none."""
+_ONLY_UNTIL = re.compile(
+    r"(?: \w+){0,4} (?:until|till|unless|before|here|in front of|like this|that way|alone)\b"
+)
+"""A denial with a term to it, or of the way alone, is none."""
 LONGEST_SUBJECT = 5_000
 _SELF_LED = re.compile(
     r"^(?:(?:and|but|so|now|because|cause|actually|honestly|well|then|also|today|tonight|right now|yesterday|ok|okay|please|sorry|just|still|anyway|truth is|fyi|update)[ .]*)*(?:i|im|ive|ill|id|my|me|we|were)\b"
@@ -235,7 +233,8 @@ class Screen:
             if rule.requires and not rule.requires.search(cleaned):
                 continue
             denied = _is_denied(cleaned[: match.start()]) and not _ONLY_UNTIL.match(cleaned[match.end() :])
-            denied |= rule.idea in _PAST_IDEAS and bool(_NO_AFTER.match(cleaned[match.end() :]))
+            is_topic = rule.idea in _PAST_IDEAS and "myself" not in match[0]
+            denied |= is_topic and bool(_NO_AFTER.match(cleaned[match.end() :]))
             if denied and rule.idea not in _NEGATIVE_IDEAS:
                 found.held.append(f"{rule.name} (denied)")
                 continue
@@ -245,11 +244,10 @@ class Screen:
                     found.held.append(f"{rule.name} ({unreal})")
                     continue
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
-            if long_past and rule.idea in _NOW_UNLESS_DATED:
+            if long_past and rule.idea in _NOW_UNLESS_DATED and _PAST_TENSE.search(match[0]):
                 level = min(level, RiskLevel.ELEVATED, key=lambda known: known.rank)
-            could_be_past = rule.idea in _PAST_IDEAS or (long_past and rule.idea in _PAST_WHERE_DATED)
-            is_well = self._recovered.pattern.search(whole) or (long_past and _OLDER_NOW.search(whole))
-            past = could_be_past and is_well
+            told_of_then = long_past and rule.idea in _PAST_WHERE_DATED and _PAST_TENSE.search(match[0])
+            past = (rule.idea in _PAST_IDEAS or told_of_then) and self._recovered.pattern.search(whole)
             if past and not _BACK_AGAIN.search(whole):
                 found.held.append(f"{rule.name} ({self._recovered.name})")
                 continue
@@ -339,9 +337,12 @@ _NEGATIVE_IDEAS = frozenset(
 )
 """Ideas that are themselves worded as a denial ("don't want to live")."""
 _PAST_IDEAS = frozenset({"attempt_past", "self_injury", "ideation", "eating", "substance"})
-_NOW_UNLESS_DATED = frozenset({"attempt_now", "intent", "medical", "dv_now", "psychosis_acute"})
-_PAST_WHERE_DATED = _NOW_UNLESS_DATED | {"death_wish", "dv", "hopeless", "burden", "psychosis"}
-"""What a sentence that dates itself long ago ("in 1962", "when I was a girl") tells of then, and not of now."""
+_NOW_UNLESS_DATED = frozenset({"attempt_now", "medical"})
+_PAST_WHERE_DATED = _NOW_UNLESS_DATED | {"death_wish", "dv", "psychosis"}
+"""What a sentence that dates itself long ago ("in 1962") and speaks in the past tense tells of then, and not of now."""
+_PAST_TENSE = re.compile(
+    r"\b(?:wanted|wished|took|taken|swallowed|tried|attempted|overdosed|heard|hit|beat|slapped|punched|kicked|locked|controlled|collapsed|drank|ate|had|was|were)\b"
+)
 
 
 def _sentences(plain: str) -> Iterable[str]:
