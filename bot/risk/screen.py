@@ -22,6 +22,7 @@ _SENTENCE = re.compile(r"[.!?;\n]+|(?:\bbut\b)|(?:\bhowever\b)|(?:\balthough\b)"
 _DISTANCED_SELF = re.compile(r"\b(?:i|im|ive|me|my|myself)\b")
 _STRONG_SELF = re.compile(
     r"\b(?:i am|im|i will|ill|ive|i have|i want to|i think of|i feel)\b(?: \w+){0,5} (?:kill(?:ing)? myself|suicidal|end my life|die|hang myself|shoot myself|overdose|dead|hurt myself|using it)"
+    r"|\b(?:because of|my|having) (?:own |constant |the )?suicidal\b|\b(?:suicide|overdose) methods?\b|\b(?:ways|methods?) (?:to die|of suicide)\b"
 )
 _QUOTED = re.compile(r"[\"“«][^\"”»\n]{0,400}[\"”»]")
 _NEGATED = re.compile(

@@ -108,9 +108,11 @@ class Stages:
 
     def mended(self, text: str) -> str:
         """The text with plain misspellings mended, where it is not in another language."""
-        if self._spelling is None or (self._semantic and self._semantic.language(text) not in ("", "en")):
+        if self._spelling is None:
             return text
         try:
+            if self._semantic is not None and self._semantic.language(text) not in ("", "en"):
+                return text
             return self._spelling.mended(text[:LONGEST_MENDED]) + text[LONGEST_MENDED:]
         except Exception as failed:  # noqa: BLE001 (a second look)
             log.error("spelling failed: %s", type(failed).__name__)

@@ -210,6 +210,8 @@ def test_every_suppressor_holds_back_what_it_should_and_nothing_else(suppressor:
         "At sixteen I tried to end my life and these days I want to die again",
         "I'm 44 and I cut my legs in the bathroom at work",
         "They asked if I'm suicidal. I'm not fine, I want to die",
+        "couldn't write my essay because of suicidal thoughts",
+        "I've been doing research on suicide methods",
         "no, the urge to cut myself is back",
         "why shouldn't I kill myself? no reason",
         "is there any reason not to kill myself? No.",

@@ -70,6 +70,17 @@ def test_what_the_raw_text_said_stands_whatever_is_mended() -> None:
     assert stages.judge("I am going to kill myself tonight").level.value == "imminent"
 
 
+def test_a_classifier_that_fails_leaves_the_text_and_the_verdict(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr("bot.risk.semantic.SemanticStage.language", fails)
+    assert parts.stages.mended("im on teh trakcs") == "im on teh trakcs"
+    assert parts.stages.judge("I am going to kill myself tonihgt").level.value != "none"
+
+
 def test_a_speller_that_fails_leaves_the_text(caplog: pytest.LogCaptureFixture) -> None:
     class Fails(Speller):
         def mended(self, text: str) -> str:
